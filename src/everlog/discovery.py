@@ -1,4 +1,5 @@
-"""Stores behind a path: the store itself, a folder of stores, a pattern, several of these with commas between."""
+"""Finds the stores that a path denotes: a store, a folder of stores, a pattern, or several of these separated by
+commas."""
 
 from __future__ import annotations
 
@@ -15,30 +16,34 @@ from everlog.stores import detect, storage_of, store_class
 
 MAX_DEPTH = 8
 MAX_FOLDERS = 100_000
-"""How deep and in how many folders stores are looked for below a folder that is none."""
+"""How deep, and in how many folders, stores are searched for below a folder that is not a store."""
 
 MAX_PATTERN = 4096
-"""Characters: no path is longer, and to look through a pattern costs the square of its length."""
+"""Longest pattern in characters. No path is longer, and matching costs the square of the length."""
 _MAGIC = "*?["
 LOG = logging.getLogger("everlog.spark")
-_told: set[str] = set()
-"""Folders that may not be looked into, of which there was a warning in this process."""
+_warned: set[str] = set()
+"""Unreadable folders that this process has already warned of."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundStore:
-    """Where a store is, and of which family."""
+    """A store's path and family."""
 
     path: str
     family: str
 
 
 def find_stores(paths: tuple[str, ...], family: str | None = None) -> list[FoundStore]:
-    """All stores of the paths, in order, none twice, in whatever ways its path is written. Below a folder that is no
-    store they are looked for in its folders; inside a store no others are. With ``family`` those of it are taken, and a
-    folder that is no store, nor has any below it, is taken as a store of it. What a pattern matches may have none, but
-    for all of it. Raises :class:`NotAStore` where a path leads to none, :class:`StoreUnavailable` where it leads
-    nowhere, or a folder can't be looked at; one that may not be looked into is a warning."""
+    """All stores at or below the paths, in order and without duplicates, however their paths are written.
+
+    A folder that is not a store is searched recursively; a store is not searched for others. With ``family`` only its
+    stores are returned, and a folder that neither is a store nor contains any is treated as a store of that family.
+    Some matches of a pattern may contain no store, but not all of them.
+
+    Raises :class:`NotAStore` if a path contains no store, :class:`StoreUnavailable` if a path does not exist or a
+    folder can't be read. A folder below that denies access only causes a warning.
+    """
     if family is not None:
         store_class(family)
     found: dict[str, FoundStore] = {}
@@ -64,21 +69,23 @@ def _stores_at(place: str, family: str | None) -> list[FoundStore]:
     if family is None:
         if below := list(_stores_below(place)):
             return below
-        raise NotAStore(place, found="no store in it or below it", expected="a store or a folder of stores")
+        message = f"no store at or below {place}"
+        raise NotAStore(place, found="no store", expected="a store or a folder of stores", message=message)
     try:
         below = list(_stores_below(place))
-    except EverlogError:  # what can't be looked at may be opened all the same, or tells why not
+    except EverlogError:  # opening it may still work, or explains why it does not
         below = []
-    if not below or below[0].path == place:  # its own files are missing, or tell of another family
+    if not below or below[0].path == place:  # its own files are missing, or are those of another family
         return [FoundStore(storage_of(place).root, family)]
     if fitting := [store for store in below if store.family == family]:
         return fitting
     families = ", ".join(sorted({store.family for store in below}))
-    raise NotAStore(place, found=f"stores of {families} below it", expected=f"one of {family}")
+    message = f"no {family} store below {place}, only {families}"
+    raise NotAStore(place, found=f"stores of {families}", expected=f"one of {family}", message=message)
 
 
 def identity(path: str) -> str:
-    """The same for all ways to write a store's path."""
+    """A store's identity, the same for all spellings of its path."""
     path = _without_scheme(path)
     return path if _is_url(path) else os.path.realpath(path)
 
@@ -99,8 +106,8 @@ def _is_url(path: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """Without what says nothing: slashes at the end, doubled ones, and steps to where one is. ``..`` stays: behind a
-    link it leads elsewhere than it reads."""
+    """Remove slashes at the end, doubled slashes and ``.``. ``..`` stays: after a link it leads elsewhere than its text
+    suggests."""
     if _is_url(path):
         return path.rstrip("/") if path.partition("://")[2].strip("/") else path
     if not path:
@@ -112,7 +119,7 @@ def _plain(path: str) -> str:
 def _expand(path: str) -> list[str]:
     whole, path = _without_scheme(path), _without_scheme(path.strip())
     for found in (whole, path):
-        if os.path.exists(found):  # as it is, before spaces, commas and patterns mean anything
+        if os.path.exists(found):  # an existing path wins over the meaning of spaces, commas and patterns
             return [found]
     if "," in path:
         return [place for part in path.split(",") if part.strip() for place in _expand(part)]
@@ -124,7 +131,8 @@ def _expand(path: str) -> list[str]:
         )
     places = _remote_glob(path) if "://" in path else sorted(filter(os.path.isdir, glob.glob(path, recursive=True)))
     if not places:
-        raise StoreUnavailable(path, found="no folder that matches", expected="a pattern that matches stores")
+        message = f"no folder matches {path}"
+        raise StoreUnavailable(path, found="no match", expected="a pattern that matches stores", message=message)
     return places
 
 
@@ -134,20 +142,21 @@ def _remote_glob(url: str) -> list[str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise MissingDependency(url, found="fsspec not installed", hint="pip install 'everlog[remote]'") from error
+        message, hint = f"{url} needs fsspec", "pip install 'everlog[remote]'"
+        raise MissingDependency(url, found="fsspec not installed", message=message, hint=hint) from error
     try:
         files, pattern = url_to_fs(url)
-        files.invalidate_cache()  # it remembers listings as long as the process lives
+        files.invalidate_cache()  # fsspec caches listings for the life of the process
         return sorted(str(files.unstrip_protocol(name)) for name in files.glob(pattern) if files.isdir(name))
-    except ImportError as error:  # s3fs, gcsfs, ...: each protocol has a package of its own
+    except ImportError as error:  # each protocol has its own package: s3fs, gcsfs, ...
         raise MissingDependency(url, found=str(error)) from error
-    except Exception as error:  # each fsspec back end has errors of its own
+    except Exception as error:  # each fsspec back end has its own errors
         found = f"{type(error).__name__}: {error}"
-        raise StoreUnavailable(url, found=found, expected="a pattern of folders that can be listed") from error
+        raise StoreUnavailable(url, found=found, expected="folders that can be listed") from error
 
 
 def _stores_below(place: str) -> Iterator[FoundStore]:
-    """Level by level."""
+    """Breadth-first."""
     level, depth, looked = [place], 0, 0
     while level:
         looked += len(level)
@@ -169,28 +178,28 @@ def _stores_below(place: str) -> Iterator[FoundStore]:
 
 
 def _check_text(path: str) -> None:
-    """Raise :class:`StoreUnavailable` for a path that no text column can hold: Linux takes any bytes for a name."""
+    """Raise :class:`StoreUnavailable` for a path that no text column can hold: Linux file names may be any bytes."""
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise StoreUnavailable(ascii(path), found="a name that is no UTF-8", expected="a name that is text") from error
+        raise StoreUnavailable(ascii(path), found="a name that is not UTF-8", expected="a name in UTF-8") from error
 
 
 def _is_passed_over(error: EverlogError) -> bool:
-    """Whether a folder below with that error is taken for none of ours: one that may not be looked into, or is gone by
-    now. One that could not be looked at this once may be a store, whose records would be left out in silence."""
+    """Whether the search may skip a folder with this error: it denies access or no longer exists. Other errors may be
+    temporary; the folder may be a store, and skipping it would silently omit its records."""
     if not isinstance(error, StoreUnavailable) or is_missing(error):
         return True
     if isinstance(error.__cause__, PermissionError):
-        if error.where not in _told and len(_told) < MAX_FOLDERS:  # a live query looks again and again
-            _told.add(error.where)
-            LOG.warning("%s: not looked into for stores: %s", error.where, error.found)
+        if error.where not in _warned and len(_warned) < MAX_FOLDERS:  # a live query searches repeatedly
+            _warned.add(error.where)
+            LOG.warning("%s: not searched for stores: %s", error.where, error.found)
         return True
     return False
 
 
 def _look(path: str) -> tuple[str | None, list[str]] | EverlogError:
-    """A store's family, or the folders in what is none."""
+    """A store's family, or the subfolders of a folder that is not a store."""
     try:
         storage = storage_of(path)
         family = detect(storage)

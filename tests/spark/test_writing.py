@@ -102,7 +102,7 @@ def test_rows_are_ordered_over_all_tasks_by_the_column_asked_for(spark: Any, tmp
         ([], {"streamId": "7"}, "unknown option streamId"),
         ([], {"orderBy": "rank"}, "option orderBy must be one of .*, not rank"),
         ([], {"durability": "buffered"}, "option durability must be .*, not 'buffered'"),
-        ([], {"txnAppId": "x"}, "both txnAppId and txnVersion"),
+        ([], {"txnAppId": "x"}, "txnAppId and txnVersion must be given together"),
     ],
 )
 def test_what_a_journal_does_not_take_is_refused_when_the_write_is_planned(
@@ -116,13 +116,13 @@ def test_what_a_journal_does_not_take_is_refused_when_the_write_is_planned(
     frame = numbers(spark, 1, *columns)
     with pytest.raises(UsageError, match=message):
         EverlogDataSource({"path": str(path), **options}).writer(frame.schema, False)
-    with pytest.raises(UsageError, match="expected append"):
+    with pytest.raises(UsageError, match="must be append, not overwrite"):
         EverlogDataSource({"path": str(path)}).writer(numbers(spark, 1).schema, True)
 
 
 def test_a_path_without_a_store_and_a_null_are_refused_and_nothing_is_appended(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    with pytest.raises(Exception, match="create=true with family=jlog or aeron-archive"):
+    with pytest.raises(Exception, match="create=true with family=aeron-archive or jlog"):
         write(numbers(spark, 1), path)
     jlog.create(path)
     with pytest.raises(Exception, match="column payload has a null"):

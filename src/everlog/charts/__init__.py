@@ -1,2 +1,2 @@
-"""Statistics as a page with pictures: plain SVG that Vega draws here, so that the page needs no script and no network,
+"""Renders statistics as a page with charts. Vega draws them as plain SVG, so the page needs no script and no network
 and looks the same in a browser, in a notebook and on paper."""

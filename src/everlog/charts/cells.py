@@ -1,4 +1,4 @@
-"""What is drawn of statistics that may be of any size: a bounded number of streams, stretches of time and cells."""
+"""Limits what is drawn: statistics of any size become a bounded number of streams, time ranges and cells."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MAX_ROWS = 24
-"""Streams in a picture: those with most bytes."""
+"""Most streams in a chart; those with the most bytes are drawn."""
 MAX_CELLS = 120
-"""Stretches of time in a row."""
+"""Most cells in a row."""
 MAX_ERAS = 6
 HOLE_SHARE = 0.2
-"""A stretch without any record that is longer than this part of a picture's time makes two pictures of it."""
+"""A chart is split in two at a stretch without records that is longer than this share of its time range."""
 MAX_SPANS = 20_000
-"""How finely holes are looked for."""
+"""Resolution of the search for holes."""
 MAX_LABEL = 44
 
 Row = dict[str, Any]
@@ -25,8 +25,8 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class Era:
-    """A stretch of time in which streams have records: its ends in nanoseconds, the streams that are drawn, how many
-    are not, and their cells of ``cell_ns``."""
+    """A time range in which streams have records: its bounds in nanoseconds, the streams drawn, the number of streams
+    left out, and the cells, each ``cell_ns`` wide."""
 
     start_ns: int
     end_ns: int
@@ -38,8 +38,8 @@ class Era:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What is drawn: stretches of time, the streams without times (and how many of them are not drawn), and the cells
-    of these by position."""
+    """What is drawn: time ranges, the streams without times (and how many of them are left out), and those streams'
+    cells by position."""
 
     eras: list[Era]
     timeless: list[Row]
@@ -48,12 +48,12 @@ class Cells:
 
 
 def key_of(row: Row) -> Key:
-    """Which stream a row is about."""
+    """The store and stream that a row is about."""
     return row["store"], row["stream"]
 
 
 def labels(streams: Iterable[Row]) -> dict[Key, str]:
-    """Short names: the stream, before it as much of the store's path as tells stores apart."""
+    """Short names: the stream, preceded by as much of the store's path as distinguishes the stores."""
     keys = sorted({key_of(row) for row in streams})
     stores = sorted({store for store, _ in keys})
     base = os.path.commonpath(stores) if len(stores) > 1 and len({"://" in s for s in stores}) == 1 else ""
@@ -73,7 +73,7 @@ def labels(streams: Iterable[Row]) -> dict[Key, str]:
 
 
 def cut(store: str, stream: str) -> str:
-    """``store / stream`` in at most :data:`MAX_LABEL` characters; the store's beginning goes first."""
+    """``store / stream`` in at most :data:`MAX_LABEL` characters; the store is shortened from its beginning."""
     stream = stream if len(stream) <= MAX_LABEL // 2 else stream[: MAX_LABEL // 2 - 1] + "…"
     room = MAX_LABEL - len(stream) - 3
     if not store:
@@ -82,15 +82,15 @@ def cut(store: str, stream: str) -> str:
 
 
 def largest(streams: Iterable[Row], count: int = MAX_ROWS) -> tuple[list[Row], int]:
-    """Those with most bytes, in the order they come in, and how many others there are."""
+    """The streams with the most bytes, in their original order, and the number of the others."""
     rows = list(streams)
     chosen = sorted(range(len(rows)), key=lambda n: (-rows[n]["bytes"], n))[:count]
     return [rows[n] for n in sorted(chosen)], len(rows) - len(chosen)
 
 
 def cut_holes(spans: list[tuple[int, int]], most: int = MAX_ERAS) -> list[tuple[int, int]]:
-    """At most so many stretches that hold all spans, which are sorted, cut at the holes between them that are longest
-    beside what they are cut out of."""
+    """At most ``most`` ranges that cover all spans (given sorted). They are cut at the holes that are longest relative
+    to the range they split."""
     merged: list[list[int]] = []
     for start, end in spans:
         if merged and start <= merged[-1][1]:

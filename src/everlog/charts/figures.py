@@ -1,5 +1,5 @@
-"""What each picture shows: rows of statistics as the marks of :mod:`everlog.charts.vega`, with texts that say
-their numbers."""
+"""What each chart shows: turns rows of statistics into the marks of :mod:`everlog.charts.vega`, with texts that give
+the numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_TICKS = 7
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture, what it is called, and what a reader should know."""
+    """A chart, its title, and a caption that explains it."""
 
     title: str
     caption: str
@@ -27,7 +27,7 @@ class Figure:
 
 
 def timeline(era: Era, labels: dict[Key, str], gaps: list[Row], faults: list[Row]) -> Figure:
-    """Records a second of each stream over time; gaps, bursts and damage on it."""
+    """Records per second of each stream over time, with its gaps, bursts and damage."""
     at = {key_of(row): number for number, row in enumerate(era.streams)}
     cells = [cell for cell in era.cells if key_of(cell) in at]
     most = _most(cells)
@@ -58,14 +58,14 @@ def timeline(era: Era, labels: dict[Key, str], gaps: list[Row], faults: list[Row
     spec = charts.rows_over(drawn, marks, names, notes, _time_axis(era), domain=_domain(era), temporal=True)
     caption = (
         f"Each bar is {duration(era.cell_ns)}; each row has its own scale, its highest bar is the rate at the right. "
-        "◆ records missing, ▲ burst, ✗ faults met."
+        "◆ records missing, ▲ burst, ✗ faults found."
     )
     title = _era_title("Records over time", era)
     return Figure(title, caption + _others(era.left_out), charts.svg(spec, title))
 
 
 def rates(era: Era) -> Figure:
-    """Bytes a second of all drawn streams, by family."""
+    """Bytes per second of all drawn streams, by family."""
     sums: Counter[tuple[int, str]] = Counter()
     for cell in era.cells:
         sums[cell["cell"], cell["family"]] += cell["bytes"]
@@ -81,7 +81,7 @@ def rates(era: Era) -> Figure:
         drawn.append(x | {"family": family, "says": f"{family}, {clock(start)}: {size(high - low)}/s"})
     title = _era_title("Bytes a second", era)
     spec = charts.stacks(drawn, _time_axis(era), domain=_domain(era), title="bytes/s")
-    return Figure(title, "Payload bytes of the streams above, families on top of each other.", charts.svg(spec, title))
+    return Figure(title, "Payload bytes of the streams above, stacked by family.", charts.svg(spec, title))
 
 
 def _most(cells: list[Row]) -> dict[Key, int]:
@@ -98,7 +98,7 @@ def _domain(era: Era) -> list[int]:
 def by_position(
     streams: list[Row], cells: list[Row], labels: dict[Key, str], faults: list[Row], left_out: int
 ) -> Figure:
-    """Records along positions, where there is no time."""
+    """Records along positions, for streams without times."""
     at = {key_of(row): number for number, row in enumerate(streams)}
     most = _most(cells)
     drawn = []
@@ -119,19 +119,17 @@ def by_position(
     notes = [f"{row['records']:,}" for row in streams]
     axis = {"title": "position (bytes)", "labelExpr": charts.SI, "tickCount": 6}
     spec = charts.rows_over(drawn, marks, names, notes, axis, domain=[start, end], temporal=False)
-    title = "Records along their positions, where they have no time"
-    caption = (
-        "Each row has its own scale; at the right, how many records it has. ✚ damage, where a fault names its position."
-    )
+    title = "Records by position (streams without times)"
+    caption = "Each row has its own scale; its number of records is at the right. ✚ damage whose position is known."
     return Figure(title, caption + _others(left_out), charts.svg(spec, title))
 
 
 _RANGE = (("least", "min"), ("median", "median"), ("p99", "p99"), ("most", "max"))
-_RANGE_CAPTION = "Line: least to greatest. | median, ● 99th percentile."
+_RANGE_CAPTION = "Line: minimum to maximum. | median, ● 99th percentile."
 
 
 def sizes(streams: list[Row], labels: dict[Key, str]) -> Figure:
-    """Least, middle and greatest payloads."""
+    """The least, median, 99th percentile and greatest payload size of each stream."""
     rows, left_out = largest(streams)
     drawn = []
     for number, row in enumerate(rows):
@@ -172,7 +170,7 @@ def _says(values: dict[str, float], text: Callable[[float], str]) -> str:
 
 
 def segments(found: list[Row], labels: dict[Key, str]) -> Figure | None:
-    """Files on disk."""
+    """Segment files on disk."""
     rows, left_out = largest(row for row in found if row["bytes"])
     if not rows:
         return None
@@ -191,12 +189,14 @@ def segments(found: list[Row], labels: dict[Key, str]) -> Figure | None:
     spec = charts.strips(drawn, [labels[key_of(row)] for row in rows], notes)
     title = "Segments on disk"
     return Figure(
-        title, "Each part is a file; at the right, how many and how large." + _others(left_out), charts.svg(spec, title)
+        title,
+        "Each part is a file; their number and total size are at the right." + _others(left_out),
+        charts.svg(spec, title),
     )
 
 
 def faults(found: list[Row]) -> Figure | None:
-    """How often each kind was met."""
+    """The number of faults of each kind."""
     met = Counter((fault["code"], fault["severity"]) for fault in found)
     if not met:
         return None
@@ -206,11 +206,9 @@ def faults(found: list[Row]) -> Figure | None:
         {"zero": 0, "count": count, "low": n + 0.8, "high": n + 0.2, "severity": severity, "says": f"{code}: {count}"}
         for n, ((code, severity), count) in enumerate(rows)
     ]
-    title = "Faults met while reading"
+    title = "Faults found while reading"
     others = len(met) - len(rows)
-    caption = "everlog spark verify looks for all there are." + (
-        f" {others} other kinds are left out." if others else ""
-    )
+    caption = "everlog spark verify finds all faults." + (f" {others} other kinds are left out." if others else "")
     return Figure(title, caption, charts.svg(charts.counts(drawn, names), title))
 
 
@@ -218,7 +216,7 @@ def faults(found: list[Row]) -> Figure | None:
 
 
 def clock(ns: int) -> str:
-    """Time of day, to the second or what is needed below."""
+    """Date and time of day to the second, with milliseconds if there are any."""
     text = f"{_moment(ns):%Y-%m-%d %H:%M:%S}"
     rest = ns % NS_PER_S
     return text if not rest else f"{text}.{rest // 10**6:03d}"
@@ -237,7 +235,7 @@ def _moment(ns: int) -> datetime:
 
 
 def size(count: float) -> str:
-    """Bytes."""
+    """A number of bytes with a unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
@@ -246,7 +244,7 @@ def size(count: float) -> str:
 
 
 def duration(ns: float) -> str:
-    """Nanoseconds with a unit that suits them."""
+    """Nanoseconds with a suitable unit."""
     for unit, width in (
         ("d", 86400 * NS_PER_S),
         ("h", 3600 * NS_PER_S),
@@ -298,5 +296,5 @@ def _others(count: int) -> str:
 
 
 def plain_number(value: Any) -> str:
-    """A table's number."""
+    """A number as a table shows it."""
     return "–" if value is None else f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"

@@ -1,4 +1,4 @@
-"""The page: pictures, and tables with the same numbers for those who don't see pictures."""
+"""The report page: charts, and tables with the same numbers for readers who can't see the charts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from everlog.charts.figures import Figure, clock, duration, plain_number, size
 from everlog.time_units import NS_PER_S
 
 MAX_LINES = 100
-"""Of a table."""
+"""Most rows of a table."""
 LONG_TEXT = 50
-"""Characters of a cell; a longer text is broken into lines."""
+"""Longest cell text in characters that stays on one line."""
 
 _STYLE = """
 .everlog { --ev-ink: #1f2328; --ev-faint: #8a9199; --ev-ground: #ffffff; --ev-bad: #b34700;
@@ -44,13 +44,13 @@ _STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A page. A notebook shows it as it is."""
+    """An HTML page. A notebook displays it directly."""
 
     title: str
     body: str
 
     def html(self) -> str:
-        """A whole page, which loads nothing."""
+        """The whole page; it loads no other resource."""
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
         return (
             f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -63,10 +63,10 @@ class Report:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page. A crash leaves what was at ``path`` before, and maybe a file ``.part`` beside it."""
+        """Write the page. A crash leaves the previous file at ``path``, and possibly a ``.part`` file next to it."""
         target = Path(path)
         part = target.with_name(target.name + ".part")
-        part.unlink(missing_ok=True)  # opening what lies there could wait for ever: a FIFO
+        part.unlink(missing_ok=True)  # opening an existing FIFO could block for ever
         with part.open("x", encoding="utf-8") as file:
             file.write(self.html())
         part.replace(target)
@@ -76,7 +76,7 @@ class Report:
 
 
 class Statistics(Protocol):
-    """What a page shows beside pictures, in rows: see :class:`everlog.spark.statistics.stats.Stats`."""
+    """The statistics that a page shows, as rows: see :class:`everlog.spark.statistics.stats.Stats`."""
 
     @property
     def burst_rule(self) -> str: ...
@@ -97,7 +97,7 @@ class Statistics(Protocol):
 
 
 def make_report(stats: Statistics, cells: Cells, title: str) -> Report:
-    """A page about ``stats``, whose pictures show ``cells``. Raises :class:`MissingDependency` without the extra
+    """Make a page about ``stats``, with charts of ``cells``. Raises :class:`MissingDependency` without the extra
     ``plot``."""
     labels = choosing.labels([*stats.streams, *stats.segments])
     parts = [f"<h1>{escape(title)}</h1>", _numbers(stats)]
@@ -136,7 +136,7 @@ def _numbers(stats: Statistics) -> str:
         (f"{len(streams):,}", "streams with records", False),
         (f"{sum(row['records'] for row in stats.streams):,}", "records", False),
         (size(sum(row["bytes"] for row in stats.streams)), "payload", False),
-        (f"{damage:,}", "faults met", damage > 0),
+        (f"{damage:,}", "faults found", damage > 0),
         (f"{missing:,}", f"records missing ({len(stats.gaps):,} gaps)", missing > 0),
     ]
     if unreadable:

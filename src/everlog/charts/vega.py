@@ -1,7 +1,8 @@
-"""The pictures as Vega-Lite specifications, and Vega-Lite as SVG.
+"""The charts as Vega-Lite specifications, and their rendering to SVG.
 
-Colours are Okabe and Ito's, which people see apart who don't see all colours, and no colour says what a shape or a text
-does not say, too. Those of text, lines and ground are names of the page's styles, so that they follow a dark screen.
+The colours are Okabe and Ito's, which people with colour blindness can distinguish, and every colour's meaning is also
+given by a shape or a text. Colours of text, lines and background are variables of the page's styles, so that they
+follow dark mode.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ BLUE, ORANGE, VERMILLION, PURPLE, SKY = "#0072b2", "#e69f00", "#d55e00", "#cc79a
 COLOURS = {family.name: family.colour for family in FAMILIES.values()}
 """The colour of each family."""
 INK, FAINT, GROUND = "#1f2328", "#8a9199", "#fffffe"
-"""Written into the drawing, and taken out again for the page's own."""
+"""Placeholder colours of the drawing, which the page's own replace."""
 _STYLES = {INK: f"var(--ev-ink, {INK})", FAINT: f"var(--ev-faint, {FAINT})", GROUND: f"var(--ev-ground, {GROUND})"}
 
 WIDTH, ROW = 640, 20
 PADDING = {"left": 330, "right": 150, "top": 8, "bottom": 44}
-"""Fixed: how wide a text becomes is known only where it is shown. So pictures stand exactly below each other, too."""
+"""Fixed, since a text's width is known only where it is displayed. This also aligns the charts with each other."""
 SI = "format(datum.value, '~s')"
 _LABELLED = re.compile(r'(<path aria-label="([^"]*)"[^>]*?)(?:/>|></path>)')
 
@@ -57,7 +58,7 @@ _CONFIG = {
 
 
 def svg(spec: Spec, title: str) -> str:
-    """Drawn. What a mark's description says is shown where the mouse rests on it, and all of it has ``title``."""
+    """Render a chart as SVG. A mark's description becomes its tooltip; ``title`` labels the whole drawing."""
     import vl_convert
 
     whole = {
@@ -86,9 +87,9 @@ def rows_over(
     domain: Sequence[float],
     temporal: bool,
 ) -> Spec:
-    """A row for each name with a bar for each of its cells, as high as ``share`` (0 to 1) of the row; ``marks`` on
-    them. ``row`` says which row, ``x`` and ``x2`` where, ``says`` what; a mark's ``what`` is its shape. ``notes``
-    are at the right."""
+    """A row for each name, with a bar for each of its cells whose height is ``share`` (0 to 1) of the row, and
+    ``marks`` on top. ``row`` is the row's number, ``x`` and ``x2`` the cell's bounds, ``says`` its description; a
+    mark's ``what`` selects its shape. ``notes`` are written at the right."""
     scale = {"domain": list(domain), "nice": False, "zero": False} | ({"type": "utc"} if temporal else {})
     x = {"field": "x", "type": "temporal" if temporal else "quantitative", "scale": scale, "axis": axis}
     rows: Spec = {"type": "quantitative", "scale": {"domain": [len(names), 0], "nice": False}, "axis": None}
@@ -201,7 +202,7 @@ def ranges(values: list[Row], names: list[str], axis: Spec, *, domain: Sequence[
 
 
 def stacks(values: list[Row], axis: Spec, *, domain: Sequence[float], title: str) -> Spec:
-    """Bytes a second over time, one family's on top of another's."""
+    """Bytes per second over time, stacked by family."""
     present = [family for family in COLOURS if any(row["family"] == family for row in values)]
     return {
         "width": WIDTH,
@@ -230,7 +231,7 @@ def stacks(values: list[Row], axis: Spec, *, domain: Sequence[float], title: str
 
 
 def strips(values: list[Row], names: list[str], notes: list[str]) -> Spec:
-    """Each stream's segments one behind the other, as wide as they are large."""
+    """Each stream's segments in a row, their widths in proportion to their sizes."""
     rows: Spec = {"type": "quantitative", "scale": {"domain": [len(names), 0], "nice": False}, "axis": None}
     end = max(row["x2"] for row in values)
     bars = {
@@ -255,7 +256,7 @@ def strips(values: list[Row], names: list[str], notes: list[str]) -> Spec:
 
 
 def counts(values: list[Row], names: list[str]) -> Spec:
-    """How often each kind of fault was met."""
+    """The number of faults of each kind."""
     rows: Spec = {"type": "quantitative", "scale": {"domain": [len(names), 0], "nice": False}, "axis": None}
     most = max(row["count"] for row in values)
     bars = {
@@ -266,7 +267,7 @@ def counts(values: list[Row], names: list[str]) -> Spec:
                 "field": "zero",
                 "type": "quantitative",
                 "scale": {"domain": [0, most], "nice": False},
-                "axis": {"title": "how often it was met", "tickMinStep": 1, "format": "d", "tickCount": min(most, 6)},
+                "axis": {"title": "number of faults", "tickMinStep": 1, "format": "d", "tickCount": min(most, 6)},
             },
             "x2": {"field": "count"},
             "y": rows | {"field": "high"},
@@ -284,9 +285,12 @@ def counts(values: list[Row], names: list[str]) -> Spec:
 
 
 def check_library() -> None:
-    """Raises :class:`MissingDependency` where nothing can be drawn."""
+    """Raise :class:`MissingDependency` if the library that draws charts is not installed."""
     try:
         import vl_convert  # noqa: F401
     except ImportError as error:
         hint = "pip install 'everlog[plot]'"
-        raise MissingDependency("pictures", found="vl-convert-python not installed", hint=hint) from error
+        message = "charts need vl-convert-python"
+        raise MissingDependency(
+            "charts", found="vl-convert-python not installed", message=message, hint=hint
+        ) from error

@@ -1,4 +1,4 @@
-"""``everlog metrics``: stores as Prometheus metrics, once or over HTTP. A family's metrics are its own."""
+"""``everlog metrics``: exposes stores as Prometheus metrics, once or over HTTP. Each family defines its own metrics."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 @click.option(
     "--listen", default=DEFAULT_LISTEN, show_default=True, help="HOST:PORT to serve on; port 0 picks a free one."
 )
-@click.option("--once", is_flag=True, help="Print the metrics to stdout instead, once.")
-@click.option("--family", type=click.Choice(list(FAMILIES)), help="Take each PATH as a store of this family.")
+@click.option("--once", is_flag=True, help="Print the metrics once to stdout instead.")
+@click.option("--family", type=click.Choice(list(FAMILIES)), help="Treat each PATH as a store of this family.")
 def metrics(paths: tuple[str, ...], listen: str, once: bool, family: str | None) -> None:
     """Serve the state of the stores at PATH... to Prometheus: each subscriber's lag, sizes, warnings. The stores are
-    read at each scrape; one that can't be read is reported on stderr. Nothing is changed.
-    """
+    read at each scrape; one that can't be read is reported on stderr. Nothing is changed."""
     host, port = parse_listen(listen)
     registry = registry_of(paths, family)
     if once:
@@ -47,13 +46,13 @@ def parse_listen(text: str) -> tuple[str, int]:
     """``HOST:PORT``, ``[IPv6]:PORT``, or a port on loopback. Raises :class:`UsageError`."""
     match = re.fullmatch(r"(?:(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]+)):)?([0-9]{1,5})", text)
     if match is None or int(match[3]) > MAX_PORT:
-        raise UsageError("--listen", found=repr(text), expected=f"HOST:PORT, such as {DEFAULT_LISTEN}")
+        raise UsageError("--listen", found=repr(text), expected=f"HOST:PORT, for example {DEFAULT_LISTEN}")
     return match[1] or match[2] or DEFAULT_LISTEN.partition(":")[0], int(match[3])
 
 
 def registry_of(paths: tuple[str, ...], family: str | None) -> CollectorRegistry:
     """A registry with the collectors of all stores. Raises :class:`UsageError` for a family without metrics,
-    :class:`NotAStore`, :class:`MissingDependency`."""
+    :class:`NotAStore`, or :class:`MissingDependency`."""
     by_family: dict[str, list[str]] = {}
     for path in paths:
         name = family or family_of(storage_of(path))
@@ -78,13 +77,13 @@ def registry_of(paths: tuple[str, ...], family: str | None) -> CollectorRegistry
 
 
 class ErrorPrinter:
-    """Prints why a store can't be read, unless the last scrape failed for the same reason."""
+    """Prints why a store can't be read, unless its last scrape failed for the same reason."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
 
     def __call__(self, path: str, error: Exception) -> None:
-        """Print the error of a scrape."""
+        """Print a scrape's error."""
         text = str(error)
         if self._last.get(path) != text:
             self._last[path] = text
@@ -103,7 +102,7 @@ def serve(registry: CollectorRegistry, host: str, port: int) -> None:
             "--listen", found=found, expected="a free address", message=f"can't listen on {found}"
         ) from error
     if not LOOPBACK.fullmatch(host):
-        warn(f"{host} is not a loopback address: everyone who reaches it can read paths and subscriber names")
+        warn(f"{host} is not a loopback address: anyone who can reach it can read paths and subscriber names")
     place = f"[{host}]" if ":" in host else host
     print_error(f"serving http://{place}:{server.server_port}/metrics")
     try:

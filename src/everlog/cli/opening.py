@@ -1,4 +1,4 @@
-"""PATH and the options with which it is opened. Raises an error for an option that PATH's family does not have."""
+"""PATH and the options for opening it. An option that the store's family does not have is an error."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def parameter_of(option: StoreOption) -> str:
 
 
 def command_line_options() -> list[StoreOption]:
-    """The families' options that the command line has."""
+    """The families' options that have a command-line flag."""
     return [option for option in store_options() if option.flag is not None]
 
 
 def store_arguments(command: F) -> F:
-    """Decorator: PATH, ``--family`` and the options of all families."""
+    """Decorator: adds PATH, ``--family`` and the options of all families."""
     for option in reversed(command_line_options()):
-        # With None as default, an option that was not given differs from one given with its default.
+        # None as the default distinguishes an option that was not given from one given with its default value.
         names = (str(option.flag), parameter_of(option))
         command = click.option(*names, default=None, help=option.help, **_click_type(option.kind))(command)
-    command = click.option("--family", type=click.Choice(list(FAMILIES)), help="Take PATH as a store of this family.")(
+    command = click.option("--family", type=click.Choice(list(FAMILIES)), help="Treat PATH as a store of this family.")(
         command
     )
     return click.argument("path")(command)
@@ -52,7 +52,7 @@ def _click_type(kind: OptionKind) -> dict[str, Any]:
 
 
 def sbe_schema_option(command: F) -> F:
-    """Decorator: ``--sbe-schema``, which is read and checked before anything is opened."""
+    """Decorator: adds ``--sbe-schema``. The schema is read and checked before anything is opened."""
 
     def read(_: click.Context, __: click.Parameter, value: str | None) -> Schema | None:
         if value is None:
@@ -61,23 +61,23 @@ def sbe_schema_option(command: F) -> F:
 
         return load_schema(value)
 
-    text = "Decode payloads by this SBE schema, an XML file."
+    text = "Decode payloads with this SBE schema (an XML file)."
     return click.option("--sbe-schema", metavar="FILE", callback=read, help=text)(command)
 
 
 def sbe_columns(given: dict[str, Any], message: str | None = None, *, only: bool = False) -> SbeColumns | None:
-    """What decodes payloads, if that was asked for; what it can't decode becomes warnings. With ``only`` records of
-    other messages are left out, which takes pyarrow. Raises :class:`UsageError` where payloads are fragments: the bytes
-    of a later one may look like a message."""
+    """The decoder of payloads, if ``--sbe-schema`` was given; messages it can't decode become warnings. With ``only``,
+    records of other messages are left out, which needs pyarrow. Raises :class:`UsageError` with ``--frames``: a
+    message's later fragments may look like a message of their own."""
     if given["sbe_schema"] is None:
         return None
     if given["frames"]:
         if str(given.get("timestamp_from")).startswith("sbe:") and message is None:
-            return None  # the schema is there for the times
+            return None  # the schema is only used for the times
         raise UsageError(
             "--sbe-schema",
             found="--frames",
-            message="--sbe-schema and --frames exclude each other: a fragment is no message",
+            message="--sbe-schema and --frames exclude each other: a fragment is not a message",
         )
     from everlog.sbe import SbeColumns
 
@@ -89,7 +89,7 @@ def sbe_columns(given: dict[str, Any], message: str | None = None, *, only: bool
 
 
 def open_given(path: str, family: str | None, given: dict[str, Any], *, warn_of_key: bool = True) -> Store:
-    """Open PATH with the options that the user gave. Raises :class:`UsageError` for one that the family does not
+    """Open PATH with the options that the user gave. Raises :class:`UsageError` for an option that the family does not
     have."""
     storage = storage_of(path)
     record = family_named(family or family_of(storage))

@@ -1,1 +1,2 @@
-"""Work over many stores, whatever engine runs it: scan, follow, append, export, migrate, statistics."""
+"""Pipelines over many stores, independent of the engine that runs them: scan, follow, append, export, migrate,
+statistics."""

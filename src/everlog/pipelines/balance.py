@@ -1,4 +1,4 @@
-"""Work of different sizes, dealt out to tasks."""
+"""Distributes work of different sizes over tasks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TypeVar
 
 T = TypeVar("T")
 TASKS_PER_CORE = 4
-"""So that a task that takes longer than its bytes say does not keep the others waiting at the end."""
+"""Several tasks per core, so that a task that takes longer than its size suggests does not delay the end."""
 TASK_BYTES = 2 << 30
-"""What is worth a task of its own: Spark and a Python worker need some ten milliseconds for each."""
+"""The work that justifies a task: Spark and a Python worker need about ten milliseconds for each."""
 OPENING_BYTES = 4 << 20
-"""What opening a store, or looking for a part of one, counts beside reading."""
+"""The cost of opening a store or finding a part of one, as bytes read."""
 ITEM_BYTES = 4096
-"""Each item counts a little, so that many empty ones are dealt out, too."""
+"""The cost of an item, so that many empty items are distributed, too."""
 
 
 def balance(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> list[list[T]]:
-    """Share ``items`` out to at most ``tasks`` groups of about the same size, the largest group first. A group keeps
+    """Distribute ``items`` over at most ``tasks`` groups of about the same size, the largest group first. A group keeps
     the order of ``items``; every item is in one group, and no group is empty."""
     count = max(1, min(tasks, len(items)))
     heap = [(0, index) for index in range(count)]
@@ -33,7 +33,7 @@ def balance(items: Sequence[T], byte_count: Callable[[T], int], tasks: int) -> l
 
 
 def task_count(byte_count: int, items: int, cores: int) -> int:
-    """How many tasks to deal ``items`` of together ``byte_count`` out to: as many for each core, one up to
-    :data:`TASKS_PER_CORE` of them, the more the more there is to do."""
+    """The number of tasks for ``items`` with ``byte_count`` bytes in total: a multiple of ``cores``, from one to
+    :data:`TASKS_PER_CORE` tasks per core depending on the amount of work."""
     wanted = (byte_count + items * OPENING_BYTES) // TASK_BYTES
     return min(max(-(-wanted // cores), 1), TASKS_PER_CORE) * cores

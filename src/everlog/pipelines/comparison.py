@@ -1,9 +1,9 @@
-"""What is compared: a store, or an export of one, as rows of stream, place and signature. No payload leaves the task
-that reads it.
+"""The sides of a comparison: a store, or an export of one, as rows of stream, place and signature. No payload leaves
+the task that reads it.
 
-``place`` is the address as a number that orders as addresses do: the number itself, or of two of 32 bits the first
-above the second, less 2^63, so that it fits. ``signature`` is the length of a payload above its CRC-32; of a record
-without a payload the length counts as -1.
+``place`` is the address as an integer that sorts as addresses do: the number itself, or for a pair of 32-bit numbers
+the first in the upper half and the second in the lower half, minus 2^63 so that it fits. ``signature`` is the payload's
+length in the upper half and its CRC-32 in the lower half; a record without a payload counts as length -1.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA = "side int, stream string, place bigint, signature bigint, faults bigint"
-"""A row with ``faults`` is no record: it tells how many of them a piece of the stream has."""
+"""A row with ``faults`` is not a record: it gives the number of faults in a piece of the stream."""
 BIAS = 1 << 63
 COUNTED_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something that a task reads: a split of a store, or an exported file. ``stream`` is the name under which it is
-    compared."""
+    """What a task reads: a split of a store, or an exported file. ``stream`` is the name used in the comparison."""
 
     side: int
     stream: str
@@ -53,9 +52,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of those that are compared. ``streams``: names under which they are compared. ``is_pair``: whether an address
-    is two numbers. ``options``: fields of the options that a store is opened with. ``faults``: damage of streams that
-    an export passed over."""
+    """One side of the comparison. ``streams``: their names in the comparison. ``is_pair``: whether an address is two
+    numbers. ``options``: fields of the options that the store is opened with. ``faults``: damage per stream that an
+    export skipped."""
 
     label: str
     family: str
@@ -68,8 +67,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A side as it was asked for. ``names``: a stream's name there to the one under which it is compared. ``others``:
-    paths of the other sides; of an export of several stores the one that is among them is taken."""
+    """A side as the user asked for it. ``names`` maps the side's stream names to those of the comparison. ``others``:
+    paths of the other sides; they select the store in an export of several."""
 
     number: int
     path: str
@@ -79,8 +78,8 @@ class Wanted:
 
 
 def side_of(wanted: Wanted) -> Side:
-    """What there is at a path: one store, or an export of one store. Raises :class:`NotAStore`, :class:`UsageError`,
-    :class:`UnknownStream`, and as opening a store does."""
+    """The side at a path: one store, or an export of one store. Raises :class:`NotAStore`, :class:`UsageError`,
+    :class:`UnknownStream`, and what opening a store raises."""
     if "://" not in wanted.path and is_export(wanted.path):
         return _exported(wanted)
     found = find_stores((wanted.path,), wanted.scan.family)
@@ -95,7 +94,9 @@ def _stored(wanted: Wanted, store: FoundStore) -> Side:
 
     scan = wanted.scan
     known = option_names(store_class(store.family).options_class)
-    mine = {name: value for name, value in scan.family_options.items() if name in known}  # the rest is for the other
+    mine = {
+        name: value for name, value in scan.family_options.items() if name in known
+    }  # the rest is for the other side
     options = family_options([store], replace(scan, family_options=mine))[store.family]
     pieces, streams = [], []
     with open_store(store.path, family=store.family, **options) as opened:
@@ -148,14 +149,13 @@ def _exported(wanted: Wanted) -> Side:
 
 
 def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int) -> None:
-    """Raises :class:`UsageError` for an export that lacks records by how it was made, which would be differences, and
-    with damage that was passed over, unless ``onFault`` says to count it."""
+    """Raise :class:`UsageError` for an export that by its options lacks records, which would show as differences, and
+    for one that skipped damage, unless ``onFault`` says to count it."""
     query = manifest.query
     reasons = {
         "frames, not records": query.get("level", "record") != "record",
-        "records that were chosen by their time": query.get("startTime") is not None
-        or query.get("endTime") is not None,
-        "only the records that are a message (sbeOnly)": bool(query.get("sbeOnly")),
+        "records selected by their time": query.get("startTime") is not None or query.get("endTime") is not None,
+        "only records with an SBE message (sbeOnly)": bool(query.get("sbeOnly")),
     }
     if found := ", ".join(reason for reason, applies in reasons.items() if applies):
         raise UsageError(
@@ -165,13 +165,13 @@ def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int
             message=f"{path} is an export of {found}; export all records to compare them",
         )
     if fault_count and wanted.scan.on_fault != SKIP:
-        message = f"the export {path} passed over {fault_count} faults"
+        message = f"the export {path} skipped {fault_count} faults"
         raise UsageError(path, found=f"{fault_count} faults", message=message, hint="onFault=skip compares the rest")
 
 
 def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:
-    """The files of some streams. Those of a Delta table are the ones that it is made of now: a table that was optimized
-    has the same records in other files, and one that was restored has fewer."""
+    """The files of some streams. For a Delta table, its current files: after optimizing the same records are in other
+    files, and after restoring there are fewer."""
     if manifest.kind != "delta":
         return {key: files_of(path, manifest, [key]) for key in keys}
     found: dict[StreamKey, list[FileToRead]] = {key: [] for key in keys}
@@ -198,13 +198,16 @@ def _store_of(wanted: Wanted, manifest: Manifest, path: str) -> str:
 
 
 def _chosen(wanted: Wanted, names: Sequence[str]) -> list[str]:
-    """Streams that were asked for. Raises :class:`UnknownStream`."""
+    """The streams that were asked for. Raises :class:`UnknownStream`."""
     patterns = wanted.scan.streams or tuple(wanted.names)
     found = [name for name in names if not patterns or any(_fits(name, pattern) for pattern in patterns)]
     for pattern in patterns:
         if not any(_fits(name, pattern) for name in found):
             known = ", ".join(names[:20]) or "no streams"
-            raise UnknownStream(wanted.path, found=repr(pattern), expected=f"a name or pattern of {known}")
+            message = f"no stream {pattern!r} in {wanted.path}; it has {known}"
+            raise UnknownStream(
+                wanted.path, found=repr(pattern), expected=f"a name or pattern of {known}", message=message
+            )
     return found
 
 
@@ -216,7 +219,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def rows_of(group: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-    """Batches of :data:`SCHEMA`. Raises :class:`CorruptData` for damage, unless the piece says to pass over it."""
+    """Batches of :data:`SCHEMA`. Raises :class:`CorruptData` for damage, unless the piece says to skip it."""
     for piece in group:
         yield from _from_file(piece) if piece.file is not None else _from_store(piece)
 
@@ -299,7 +302,7 @@ def _rows(piece: Piece, places: Any, signatures: Any, faults: list[int] | None) 
 
 
 def address_text(place: int | None, is_pair: bool) -> str | None:
-    """A place as the address that people see."""
+    """A place as an address in text form."""
     if place is None:
         return None
     if not is_pair:

@@ -151,7 +151,7 @@ def test_wrong_usage_ends_with_2_and_one_line(spark, tmp_path, capsys):
     path = str(journal(tmp_path / "journal"))
     for arguments, said in (
         ([str(tmp_path / "nothing")], "nothing"),
-        ([path, "--option", "encryptionKey=secret"], "a key in plain text"),
+        ([path, "--option", "encryptionKey=secret"], "encryptionKey is refused"),
         ([path, "--option", "nonsense=1"], "nonsense"),
         ([path, "--option", "nonsense"], "NAME=VALUE"),
         ([path, "--option", "path=/x"], "paths as arguments"),

@@ -161,7 +161,7 @@ def test_a_schema_of_the_user_is_honoured_for_any_subset_in_any_order(spark, jlo
     ("schema", "expected"),
     [
         ("position bigint", "column position"),
-        ("marker int", "expected bigint"),
+        ("marker int", "must be bigint, not int"),
         ("marker string", ", not string"),
         ("timestamp_ns bigint not null", "NOT NULL"),
     ],
@@ -246,7 +246,7 @@ def test_a_wrong_key_is_refused_without_repeating_it(spark, encrypted, tmp_path)
     [
         ({"header": "true"}, "unknown option header"),
         ({"preCommit": "true", "family": "nats-streaming"}, "option preCommit"),
-        ({"level": "byte"}, "record or frame"),
+        ({"level": "byte"}, "must be 'record' or 'frame', not 'byte'"),
         ({"stream": "nothing"}, "UnknownStream"),
         ({"columns": "postion"}, "postion"),
     ],

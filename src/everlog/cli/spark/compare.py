@@ -26,9 +26,11 @@ WAYS = ("address", "order", "payload")
 @click.option(
     "--by", type=click.Choice(["address", "order", "payload"]), default="address", help="How to match records."
 )
-@click.option("--streams", metavar="A=B", multiple=True, help="A stream of A, and what B calls it; may be given again.")
+@click.option("--streams", metavar="A=B", multiple=True, help="A stream of A and its name in B; may be repeated.")
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: counts and first difference of each stream.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object: counts and first difference of each stream."
+)
 @spark_options
 def compare(
     a: str,
@@ -39,7 +41,7 @@ def compare(
     as_json: bool,
     running: Running,
 ) -> int:
-    """Whether A and each B hold the same records: stores, or folders of an export. Exit code 1 when they don't."""
+    """Compare the records of A with those of each B: stores, or folders of an export. Exit code 1 if they differ."""
     from everlog.pipelines.scan.options import parse_options
     from everlog.spark.jobs.compare import check_options
     from everlog.spark.jobs.compare import compare as run
@@ -58,11 +60,16 @@ def compare(
 
 
 def _names(streams: tuple[str, ...]) -> dict[str, str]:
-    """``--streams`` as streams of A and what B calls each. Raises :class:`UsageError` for one with two names."""
+    """``--streams`` as a mapping of A's streams to their names in B. Raises :class:`UsageError` for a stream with two
+    names."""
     names: dict[str, str] = {}
     for ours, theirs in (pair("--streams", text) for text in streams):
         if names.setdefault(ours, theirs) != theirs:
-            raise UsageError("--streams", found=f"{ours} twice", expected="one name in B for each stream of A")
+            raise UsageError(
+                "--streams",
+                found=ours,
+                message=f"--streams names stream {ours} twice; give one name in B for each stream of A",
+            )
     return names
 
 
@@ -75,13 +82,13 @@ def _print(found: Comparison) -> None:
         rows.append([one.stream, *counts, one.first or "-", one.last or "-", _text(one.difference)])
     print_table(HEADERS, rows, NUMBERS)
     faults = sum(one.faults_a + one.faults_b for one in found.streams)
-    passed = f"; {faults} faults passed over" if faults else ""
+    passed = f"; {faults} faults skipped" if faults else ""
     click.echo(f"{'the same records' if found.is_same else 'not the same'}, by {found.by}{passed}")
     first, second = found.families
     command = family_named(first).compare_command if first in FAMILIES else None
     if command is not None and first == second and not found.is_same:
         names = {"a": shlex.quote(found.a), "b": shlex.quote(found.b)}
-        print_error(f"{command.format(**names)} compares terms and snapshots, too")
+        print_error(f"{command.format(**names)} also compares terms and snapshots")
 
 
 def _text(first: Difference | None) -> str:

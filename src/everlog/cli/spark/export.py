@@ -26,16 +26,16 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
     "kind",
     type=click.Choice(["parquet", "arrow", "jsonl", "delta"]),
     default="parquet",
-    help="Of the files.",
+    help="File format.",
 )
+@click.option("--commit-bytes", metavar="SIZE", default="2g", show_default=True, help="Bytes to read between commits.")
+@click.option("--purge-exported", is_flag=True, help="Afterwards free the exported segments of JLog and Aeron stores.")
+@click.option("--yes", is_flag=True, help="Really free them; without this, only print what would be freed.")
 @click.option(
-    "--commit-bytes", metavar="SIZE", default="2g", show_default=True, help="How much to read between commits."
+    "--subscriber", default="everlog-export", show_default=True, help="JLog: name of the export's own subscriber."
 )
-@click.option("--purge-exported", is_flag=True, help="Then free what is exported of JLog and Aeron stores.")
-@click.option("--yes", is_flag=True, help="Free it; without this it is only said what would be freed.")
-@click.option("--subscriber", default="everlog-export", show_default=True, help="JLog: the export's own subscriber.")
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: what was exported of each stream.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: what was exported of each stream.")
 @spark_options
 def export(
     paths: tuple[str, ...],
@@ -48,17 +48,18 @@ def export(
     as_json: bool,
     running: Running,
 ) -> int:
-    """Export the records of all stores at or below the paths to FOLDER, by store, stream and hour. Run again, it adds
-    what is new: each record is there once, whenever a run was killed."""
+    """Export the records of all stores at or below the paths to FOLDER, by store, stream and hour. A repeated run adds
+    the new records: each record is there once, even if earlier runs were killed."""
     from everlog.pipelines.scan.options import parse_options
     from everlog.spark.jobs.export import Export, purge
     from everlog.spark.jobs.export import export as run
     from everlog.spark.jobs.purge import check_choice
 
     if len(paths) < 2:
-        raise UsageError("FOLDER", found="one path", expected="stores, and behind them the folder to export to")
+        message = "give at least one store, then the folder to export to"
+        raise UsageError("FOLDER", found="one path", expected="a store and a folder", message=message)
     if yes and not purge_exported:
-        raise UsageError("--yes", expected="with --purge-exported")
+        raise UsageError("--yes", expected="--purge-exported", message="--yes needs --purge-exported")
     size = size_of("--commit-bytes", commit_bytes)
     wish = Export(options=scan_options(paths[:-1], option), folder=paths[-1], kind=kind, commit_bytes=size)
     if purge_exported:
@@ -91,7 +92,7 @@ def _print_purge(freed: list[StreamPurge], is_done: bool) -> None:
     headers = ("family", "store", "stream", "exported to", "files", "bytes", "freed" if is_done else "would be freed")
     print_table(headers, rows, frozenset({4, 5}))
     if not is_done:
-        click.echo("dry run: nothing was freed; --yes does it")
+        click.echo("dry run: nothing was freed; add --yes to free it")
 
 
 def _print(summary: ExportSummary) -> None:
@@ -105,8 +106,9 @@ def _print(summary: ExportSummary) -> None:
         for key, one in summary.streams.items()
     ]
     print_table(HEADERS, rows, NUMBERS)
-    faults = f", {summary.fault_count} faults passed over" if summary.fault_count else ""
+    faults = f", {summary.fault_count} faults skipped" if summary.fault_count else ""
     total = sum(one.total_rows for one in summary.streams.values())
     click.echo(
-        f"exported {summary.rows} records to {printable(summary.folder)}, which has {total} of these streams{faults}"
+        f"exported {summary.rows} records to {printable(summary.folder)}, "
+        f"which now has {total} of these streams{faults}"
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark works: one line, and exit code 130."""
+"""Handles Ctrl-C during a Spark job: one line on stderr and exit code 130."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ import click
 from everlog.cli.text import print_error
 
 GOING_ON = frozenset({"export", "migrate"})
-"""Verbs whose next run does the rest."""
+"""Verbs whose next run continues where this one stopped."""
 
 
 @contextlib.contextmanager
 def interruptible(verb: str) -> Iterator[Callable[[], None]]:
-    """A block that Ctrl-C ends with one line, whatever Spark's client has to say of the call that broke off. Call what
-    it gives when there is a session: Spark's own handler calls the JVM in the midst of another call, which fails."""
-    has_come = False
+    """A block that Ctrl-C ends with one line on stderr, whatever error Spark's client raises from the interrupted call.
+    Call the yielded function once the session exists: it replaces Spark's own handler, which calls the JVM during
+    another call and fails."""
+    is_interrupted = False
     before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal has_come
-        has_come = True
-        logging.disable()  # py4j logs a traceback for each call that breaks off, to the root logger
+        nonlocal is_interrupted
+        is_interrupted = True
+        logging.disable()  # py4j logs a traceback to the root logger for each interrupted call
         raise KeyboardInterrupt
 
-    def take() -> None:
+    def install() -> None:
         if is_main:
             signal.signal(signal.SIGINT, interrupt)
 
     try:
-        yield take
+        yield install
     except BaseException as error:
-        if not has_come and not isinstance(error, KeyboardInterrupt):
+        if not is_interrupted and not isinstance(error, KeyboardInterrupt):
             raise
-        rest = "what was committed stays, run it again to go on" if verb in GOING_ON else "nothing was changed"
+        rest = (
+            "committed work is kept; run the command again to continue" if verb in GOING_ON else "nothing was changed"
+        )
         print_error(f"interrupted: {rest}")
-        raise click.Abort from None  # also where Spark made another error of it
+        raise click.Abort from None  # even if Spark turned it into another error
     finally:
-        if has_come:
+        if is_interrupted:
             logging.disable(logging.NOTSET)
         if is_main:
             signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""What the verbs share: the session, options of the data source, progress, and what Spark's errors say."""
+"""What the verbs share: the session, the data source's options, progress, and the unwrapping of Spark's errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a pipeline is to be run."""
+    """How to run a pipeline."""
 
     master: str
     settings: dict[str, str]
@@ -36,8 +36,8 @@ class Running:
 
     @contextlib.contextmanager
     def session(self, name: str) -> Iterator[tuple[SparkSession, Progress | None]]:
-        """A session, and where to tell of progress: on a terminal only. An error of ours that Spark wraps up comes out
-        as itself, and Ctrl-C as one line."""
+        """Provide a session, and a progress line if stderr is a terminal. Errors of everlog are raised without Spark's
+        wrapping, and Ctrl-C prints one line."""
         from everlog.spark.session import active_session, session_on
         from everlog.spark.task_errors import unwrap_errors
 
@@ -54,7 +54,7 @@ class Running:
 
 
 def spark_options(command: F) -> F:
-    """Decorator: ``--master``, ``--conf``, ``--log``; the command gets them as ``running``."""
+    """Decorator: adds ``--master``, ``--conf``, ``--log``; the command gets them as ``running``."""
 
     @click.pass_context
     def run(ctx: click.Context, /, master: str, conf: tuple[str, ...], log: str | None, **given: Any) -> Any:
@@ -65,8 +65,8 @@ def spark_options(command: F) -> F:
     wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
     wrapped.__click_params__ = getattr(command, "__click_params__", [])
     for option in (
-        click.option("--log", metavar="FILE", help="Keep here what Spark and its workers say."),
-        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A setting of Spark; may be given again."),
+        click.option("--log", metavar="FILE", help="Write the log of Spark and its workers to this file."),
+        click.option("--conf", metavar="NAME=VALUE", multiple=True, help="A Spark setting; may be repeated."),
         click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
     ):
         wrapped = option(wrapped)
@@ -75,13 +75,13 @@ def spark_options(command: F) -> F:
 
 
 def source_options(command: F) -> F:
-    """Decorator: ``--option NAME=VALUE``; the command gets a tuple of texts as ``option``."""
-    text = "An option of the data source, such as stream=3; may be given again, for other options and more streams."
+    """Decorator: adds ``--option NAME=VALUE``; the command gets a tuple of texts as ``option``."""
+    text = "An option of the data source, such as stream=3; may be repeated, also to name more streams."
     return click.option("--option", "-o", metavar="NAME=VALUE", multiple=True, help=text)(command)
 
 
 def pair(option: str, text: str) -> tuple[str, str]:
-    """``NAME=VALUE`` taken apart. Raises :class:`UsageError`."""
+    """Split ``NAME=VALUE``. Raises :class:`UsageError` if the text is not of this form."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UsageError(option, found=repr(text), expected="NAME=VALUE")
@@ -89,34 +89,35 @@ def pair(option: str, text: str) -> tuple[str, str]:
 
 
 def chosen_options(given: tuple[str, ...]) -> dict[str, str]:
-    """``--option``s by name, of which case says nothing; streams that are named one by one come together. Raises
-    :class:`UsageError` for paths, and for an option with two values: one of them would be left out in silence."""
+    """``--option``s by name, ignoring case; repeated ``stream`` options are joined. Raises :class:`UsageError` for
+    paths, and for any other option with two values."""
     options: dict[str, str] = {}
     names: dict[str, str] = {}
     for name, value in (pair("--option", text) for text in given):
         if name.lower() in ("path", "paths"):
-            raise UsageError("--option", found=name, expected="paths as arguments")
+            raise UsageError("--option", found=name, message=f"--option {name} is not allowed: give paths as arguments")
         first = names.setdefault(name.lower(), name)
         before = options.get(first)
         if before is not None and before != value:
             if name.lower() != "stream":
-                raise UsageError("--option", found=f"{name} twice, with two values", expected="one of them")
+                message = f"--option {name} is given twice with different values"
+                raise UsageError("--option", found=value, expected=before, message=message)
             value = f"{before},{value}"
         options[first] = value
     return options
 
 
 def scan_options(paths: tuple[str, ...], given: tuple[str, ...]) -> dict[str, str]:
-    """Paths and ``--option``s as the data source takes them. Raises :class:`UsageError`."""
+    """Paths and ``--option``s in the data source's form. Raises :class:`UsageError`."""
     import json
 
     return chosen_options(given) | {"paths": json.dumps(list(paths))}
 
 
 def size_of(option: str, text: str) -> int:
-    """Bytes, as ``64m`` or ``2g``. Raises :class:`UsageError`."""
+    """Bytes of ``64m`` or ``2g``. Raises :class:`UsageError`."""
     match = re.fullmatch(r"(\d{1,15})([kmgt]?)", text.strip().lower())
     size = int(match[1]) << 10 * " kmgt".index(match[2] or " ") if match else 0
     if size < 1:
-        raise UsageError(option, found=repr(text), expected="bytes, such as 64m or 2g")
+        raise UsageError(option, found=repr(text), expected="a number of bytes such as 64m or 2g")
     return size

@@ -1,4 +1,5 @@
-"""``everlog spark migrate``: records into journals or an archive of ours, NATS Streaming channels into JetStream."""
+"""``everlog spark migrate``: copies records into journals or an Aeron archive, and NATS Streaming channels into
+JetStream."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 JETSTREAM = ("nats", "tls", "ws", "wss")
 KNOWN = {"stream", "family", "onfault", "includeall", "failondataloss"}
-"""Options of the data source that say what is moved; the others are those that open a store."""
+"""Options of the data source that select what is moved; all others are options for opening a store."""
 RECORD_HEADERS = ("outcome", "stream", "target", "moved", "bytes", "total", "faults")
 CHANNEL_HEADERS = ("outcome", "channel", "stream", "first", "last", "moved", "gaps", "faults", "consumers", "pending")
 _JETSTREAM_ONLY = {
@@ -52,8 +53,8 @@ _RECORDS_ONLY = {
     "term_length": None,
 }
 OF_TARGETS = ("segment_bytes", "compression", "term_length", "reserved_value")
-"""Options of which each family of targets takes its own."""
-_EXPECTED = "stream, family, onFault, includeAll, failOnDataLoss, or a store's own"
+"""Options that only some families of targets have."""
+_EXPECTED = "stream, family, onFault, includeAll, failOnDataLoss, and the options of the store's family"
 _file = click.Path(dir_okay=False, exists=True)
 
 
@@ -71,40 +72,59 @@ def _targets() -> str:
     help=f"{_targets()}, or a NATS server: nats://host:4222.",
 )
 @source_options
-@click.option("--dry-run", is_flag=True, help="Say what would be moved; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with a row for each stream.")
-@click.option("--notes", metavar="FOLDER", help="Where it is noted what was moved. Default: TARGET.everlog-migrate")
-@click.option("--manifest", type=click.Choice(["jsonl", "parquet"]), default="jsonl", help="Old and new addresses.")
-@click.option("--segment-bytes", type=int, help="Of new journals' or recordings' segments.")
-@click.option("--compression", type=click.Choice(["lz4", "null"]), help="Journals: how new ones are compressed.")
-@click.option("--term-length", type=int, help="Archive: of new recordings; the longest message is an eighth of it.")
+@click.option("--dry-run", is_flag=True, help="Print what would be moved; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with a row for each stream.")
+@click.option("--notes", metavar="FOLDER", help="Where progress is recorded. Default: TARGET.everlog-migrate")
+@click.option(
+    "--manifest",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    help="Format of the table of old and new addresses.",
+)
+@click.option("--segment-bytes", type=int, help="Segment size of new journals or recordings.")
+@click.option("--compression", type=click.Choice(["lz4", "null"]), help="Journals: compression of new ones.")
+@click.option(
+    "--term-length", type=int, help="Archive: term length of new recordings; messages may be up to an eighth of it."
+)
 @click.option(
     "--reserved-value",
     type=click.Choice(["keep", "time", "none"]),
-    help="Archive: keep an archive's own (default), or the record's time in ns (default for other families).",
+    help="Archive: keep an archive's value (its default), or store the record's time in ns (others' default).",
 )
-@click.option("--stream-prefix", default="", help="JetStream: before the streams' names.")
-@click.option("--subject-prefix", default="", help="JetStream: before the subjects.")
-@click.option("--map", "mapping", multiple=True, metavar="FROM=TO", help="JetStream: orders.*=shop.orders.*")
+@click.option("--stream-prefix", default="", help="JetStream: prefix of the streams' names.")
+@click.option("--subject-prefix", default="", help="JetStream: prefix of the subjects.")
+@click.option(
+    "--map",
+    "mapping",
+    multiple=True,
+    metavar="FROM=TO",
+    help="JetStream: rename subjects, such as orders.*=shop.orders.*",
+)
 @click.option(
     "--pending",
     type=click.Choice(["redeliver", "skip"]),
     default="redeliver",
-    help="JetStream: what subscribers were sent and did not acknowledge.",
+    help="JetStream: messages that were sent to subscribers but not acknowledged.",
 )
 @click.option("--consumers/--no-consumers", default=True, help="JetStream: move durables and queue groups.")
-@click.option("--queue-groups/--no-queue-groups", default=True, help="JetStream: those that are not durable, too.")
-@click.option("--keep-limits", is_flag=True, help="JetStream: give streams maxMsgs, maxBytes, maxAge of --option.")
-@click.option("--keep-closed", is_flag=True, help="JetStream: more will come; open the streams in a later run.")
-@click.option("--replicas", type=int, default=1, help="JetStream: of new streams.")
-@click.option("--storage", type=click.Choice(["file", "memory"]), default="file", help="JetStream: of new streams.")
+@click.option(
+    "--queue-groups/--no-queue-groups", default=True, help="JetStream: also move queue groups that are not durable."
+)
+@click.option("--keep-limits", is_flag=True, help="JetStream: limit streams by maxMsgs, maxBytes, maxAge of --option.")
+@click.option("--keep-closed", is_flag=True, help="JetStream: keep the streams closed for a later run that adds more.")
+@click.option("--replicas", type=int, default=1, help="JetStream: replicas of new streams.")
+@click.option(
+    "--storage", type=click.Choice(["file", "memory"]), default="file", help="JetStream: storage of new streams."
+)
 @click.option("--creds", type=_file, help="JetStream: a credentials file.")
 @click.option("--nkey", type=_file, help="JetStream: a file with an nkey's seed.")
-@click.option("--tls-ca", type=_file, help="JetStream: certificates of authorities.")
+@click.option("--tls-ca", type=_file, help="JetStream: file of CA certificates.")
 @click.option("--tls-cert", type=_file, help="JetStream: the client's certificate.")
-@click.option("--tls-key", type=_file, help="JetStream: its key.")
-@click.option("--domain", help="JetStream: its domain.")
-@click.option("--patience", type=Seconds(), default=60.0, help="JetStream: seconds without progress to give up after.")
+@click.option("--tls-key", type=_file, help="JetStream: the client certificate's key.")
+@click.option("--domain", help="JetStream: domain.")
+@click.option(
+    "--patience", type=Seconds(), default=60.0, help="JetStream: give up after this many seconds without progress."
+)
 @spark_options
 def migrate(
     paths: tuple[str, ...],
@@ -115,14 +135,14 @@ def migrate(
     running: Running,
     **given: Any,
 ) -> int:
-    """Move the records of all stores at or below the paths, each stream in its order, each record once. Run again,
-    after a kill, too, it adds what is missing.
+    """Copy the records of all stores at or below the paths, each stream in its order, each record once. A repeated run,
+    even after a kill, adds what is missing.
 
     Into a journal for each stream (jlog:FOLDER), into recordings of an archive (aeron-archive:FOLDER), or NATS
-    Streaming channels into a NATS server's JetStream: sequences are kept, durables become consumers. User, password
-    and token come from NATS_USER, NATS_PASSWORD and NATS_TOKEN.
+    Streaming channels into a NATS server's JetStream: sequences are kept, durables become consumers. User, password and
+    token come from NATS_USER, NATS_PASSWORD and NATS_TOKEN.
 
-    --option stream=NAMES says which streams, --option onFault=skip leaves damage out, which exits with 1.
+    --option stream=NAMES selects streams; --option onFault=skip leaves damaged records out and exits with 1.
     """
     from everlog.discovery import find_stores
     from everlog.pipelines.scan.options import parse_options
@@ -132,10 +152,10 @@ def migrate(
     stores = find_stores(scan.paths, scan.family)
     kind, colon, folder = target.partition(":")
     if kind in JETSTREAM:
-        _refuse_given(given, _RECORDS_ONLY, "a folder to move to")
+        _refuse_given(given, _RECORDS_ONLY, "a folder")
         rows = _to_jetstream(stores, scan, target, dry_run, running, given)
     elif colon:
-        _refuse_given(given, _JETSTREAM_ONLY, "a NATS server to move to")
+        _refuse_given(given, _JETSTREAM_ONLY, "a NATS server")
         _refuse_others_options(given, kind)
         rows = _to_records(stores, scan, (kind, folder), dry_run, running, given)
     else:
@@ -157,18 +177,21 @@ def _refuse_options(given: Sequence[str]) -> None:
     known = KNOWN | {name.lower() for name in FAMILY_OPTIONS}
     for text in given:
         name = text.partition("=")[0].strip()
-        if name.lower() not in known | {"encryptionkey"}:  # which is refused with a reason of its own
-            raise UsageError("--option", found=name, expected=_EXPECTED)
+        if name.lower() not in known | {"encryptionkey"}:  # has an error message of its own
+            raise UsageError(
+                "--option", found=name, expected=_EXPECTED, message=f"--option {name} is unknown; known: {_EXPECTED}"
+            )
 
 
 def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str) -> None:
     for name, default in defaults.items():
         if given[name] != default:
-            raise UsageError(f"--{name.replace('_', '-')}", found="this option", expected=expected)
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(flag, found=flag, expected=expected, message=f"{flag} needs {expected} as the target")
 
 
 def _refuse_others_options(given: dict[str, Any], kind: str) -> None:
-    """Raises :class:`UsageError` for an option that targets of another family have."""
+    """Raise :class:`UsageError` for an option that only targets of another family have."""
     name = FAMILIES[kind].migrating if kind in FAMILIES else None
     taken = frozenset() if name is None else load(name).options
     for option in OF_TARGETS:
@@ -217,7 +240,8 @@ def _to_jetstream(
         keep_limits=given["keep_limits"],
     )
     if not scan.fail_on_data_loss:
-        raise UsageError("--option", found="failOnDataLoss", expected="a folder to move to")
+        message = "--option failOnDataLoss needs a folder as the target"
+        raise UsageError("--option", found="failOnDataLoss", expected="a folder", message=message)
     options = family_options(stores, scan)
     moves = [
         move
@@ -270,8 +294,8 @@ def _to_records(
     if dry_run:
         with ProgressLine() as progress:
             return rehearse(moves, target, progress)
-    with running.session("migrate") as (spark, told):
-        return migrate_records(spark, moves, target, progress=told)
+    with running.session("migrate") as (spark, progress_line):
+        return migrate_records(spark, moves, target, progress=progress_line)
 
 
 def _print(rows: list[dict[str, Any]], is_jetstream: bool) -> None:
@@ -281,7 +305,7 @@ def _print(rows: list[dict[str, Any]], is_jetstream: bool) -> None:
             for consumer in row["consumers"]:
                 pending = f"{len(consumer['pending'])} pending"
                 if consumer.get("pending_gone"):
-                    pending += f", {len(consumer['pending_gone'])} of them gone"
+                    pending += f", {len(consumer['pending_gone'])} of them no longer in the store"
                 click.echo(
                     f"{row['stream']}: {consumer['kind']} {consumer['durable']} -> consumer {consumer['name']} from "
                     f"{consumer['start']}, {pending}: {consumer['outcome']}"

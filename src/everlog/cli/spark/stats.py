@@ -30,20 +30,25 @@ def bucket_width(text: str) -> int:
     match = re.fullmatch(r"(\d{1,9})\s*(ms|s|m|h|d)", text.strip().lower())
     width = int(match[1]) * _UNITS[match[2]] if match else 0
     if not 0 < width <= MAX_INT64:
-        raise UsageError("--bucket", found=repr(text), expected="a time such as 1m, 10s, 500ms, 1h, 1d")
+        raise UsageError("--bucket", found=repr(text), expected="a duration such as 500ms, 10s, 1m, 1h or 1d")
     return width
 
 
 @click.command
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @source_options
-@click.option("--bucket", default="1m", show_default=True, help="How long a stretch of time each row tells of.")
-@click.option("--timestamp-from", metavar="WHERE", help="Aeron: where a message's time is, such as reserved_value:ns.")
+@click.option("--bucket", default="1m", show_default=True, help="Time range of each row.")
+@click.option(
+    "--timestamp-from", metavar="WHERE", help="Aeron: where messages have their time, such as reserved_value:ns."
+)
 @click.option("--sbe-schema", metavar="FILE", help="SBE schema, for --timestamp-from sbe:FIELD.")
 @click.option(
-    "--report", metavar="FILE", type=click.Path(dir_okay=False), help="Write a page with pictures (extra plot)."
+    "--report",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Write a page with charts to this file (extra plot).",
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON object a line, with what it tells of in `row`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line; `row` is its kind.")
 @spark_options
 def stats(
     paths: tuple[str, ...],
@@ -55,8 +60,8 @@ def stats(
     as_json: bool,
     running: Running,
 ) -> int:
-    """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute; who sent most,
-    who is behind. Exit code 1 when faults were met while reading."""
+    """Records, bytes, rates, sizes, times between records, gaps and bursts of each stream and minute; the clients that
+    sent most and the readers that lag. Exit code 1 if faults were found while reading."""
     from everlog.charts.vega import check_library
     from everlog.spark.jobs.progress import TaskProgress
     from everlog.spark.statistics.stats import stats as make_stats

@@ -18,11 +18,11 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 @click.command
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @source_options
-@click.option("--json", "as_json", is_flag=True, help="One JSON object: all stores with all faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: all stores with all faults.")
 @spark_options
 def verify(paths: tuple[str, ...], option: tuple[str, ...], as_json: bool, running: Running) -> int:
-    """Check all stores at or below the paths, in parallel, large ones in parts. One report; exit code 1 when one has a
-    fault or can't be opened."""
+    """Check all stores at or below the paths in parallel, large ones in parts, and print one report. Exit code 1 if a
+    store has a fault or can't be opened."""
     from everlog.pipelines.scan.options import parse_options
     from everlog.spark.jobs.progress import TaskProgress
     from everlog.spark.jobs.verify import stores_to_verify, verify_stores

@@ -1,1 +1,1 @@
-"""Writing rows to a store exactly once: staged parts, notes, commits."""
+"""Writes rows to a store exactly once: staged parts, notes, commits."""

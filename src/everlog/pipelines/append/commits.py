@@ -1,16 +1,16 @@
-"""The commit of a batch: what its tasks staged is appended to the target, once, whatever happens meanwhile.
+"""The commit of a batch: appends what its tasks staged to the target exactly once, despite crashes and retries.
 
-One commit at a time works on a staging folder (the lock of ``commit.lock``); in order it
+Only one commit at a time works on a staging folder (lock file ``commit.lock``). In order it
 
-1. finishes what other commits to this target had begun when they died, from their notes and staged parts;
-2. ends here, if the note says that the batch is done;
-3. takes up the batch where its note says it was begun: the messages of the last chunk are read back and compared; else
-   checks the parts, and that the target takes the longest message: until then nothing is appended;
-4. appends chunk by chunk; before each the note says how many messages are there for certain, and the place of the next;
+1. finishes what crashed commits to this target had begun, from their notes and staged parts;
+2. ends here if the note says that the batch is done;
+3. resumes the batch if its note says it was begun: the messages of the last chunk are read back and compared. Otherwise
+   checks the parts, and that the target accepts the longest message; until then nothing is appended;
+4. appends chunk by chunk; before each the note records how many messages are certainly there, and the next one's place;
 5. notes that the batch is done, and deletes its parts.
 
-A crash before the first note leaves parts that nobody needs, later a note by which step 1 or 3 goes on. A commit of a
-process that was taken for dead does no harm: it looks at the note when it gets the lock.
+A crash before the first note leaves unneeded parts; a later one leaves a note from which step 1 or 3 continues. A
+process that was wrongly presumed dead does no harm when it commits: it reads the note once it gets the lock.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _log = logging.getLogger("everlog.spark")
 
 
 class OnUncertain(StrEnum):
-    """What becomes of a chunk of which nobody can tell any more how much was appended: the commit fails, all of it is
-    appended (at least once), none of it is (at most once)."""
+    """What to do if it can't be determined how much of a chunk was appended: fail the commit, append all of the chunk
+    (at least once), or append none of it (at most once)."""
 
     FAIL = "fail"
     REPEAT = "repeat"
@@ -47,15 +47,15 @@ class OnUncertain(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A batch of a query, by which its note knows it again. ``query``: letters, digits and hyphens."""
+    """Identifies a batch of a query in its note. ``query``: letters, digits and hyphens."""
 
     query: str
     batch: int
 
 
 class Committer:
-    """Commits to one target. ``target`` names it in notes; ``open_target`` opens it, ``storage`` is where parts and
-    notes are. ``wait_s``: so long another commit may take."""
+    """Commits to one target. ``target`` is its name in notes, ``open_target`` opens it, and ``storage`` holds parts and
+    notes. ``wait_s`` is how long to wait for another commit."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Committer:
         self._wait_s = wait_s
 
     def commit(self, parts: Sequence[Part], transaction: Transaction | None = None) -> int:
-        """Append what was staged; the count of messages that this call appended. With a ``transaction`` that is done
-        nothing is, and one that was begun is finished; without one they are appended again with each call.
+        """Append what was staged; returns how many messages this call appended. With a ``transaction``, a finished
+        batch is not appended again and a begun one is completed; without one, each call appends the messages again.
 
         Raises :class:`UsageError` (a message that is too long, another target than before), :class:`StoreUnavailable`
-        (the target, or the staging folder, is somebody else's), :class:`CorruptData`: nothing was appended;
-        :class:`WriteFailed`, :class:`Uncertain`: the first messages may have been, and with a transaction the same
-        call goes on behind them.
+        (another process uses the target or the staging folder) or :class:`CorruptData` if nothing was appended;
+        :class:`WriteFailed` or :class:`Uncertain` if the first messages may have been. With a transaction the same call
+        then continues after them.
         """
         with self._locked(self._wait_s):
             if transaction is None:
@@ -90,7 +90,7 @@ class Committer:
             note = self._note(transaction.query)
             count = 0
             if not parts and note.plan is None and note.done < transaction.batch:
-                # The target is not needed; noted it is, so that a batch below it appends nothing.
+                # The target is not needed, but the note is: it keeps lower batches from appending.
                 note = note.finished(transaction.batch)
                 notes.publish(self._storage, note)
             if note.done < transaction.batch:
@@ -105,16 +105,16 @@ class Committer:
             return count
 
     def abort(self, parts: Sequence[Part], transaction: Transaction | None = None) -> None:
-        """Delete these parts, but for what a note needs: a batch that was begun is finished by its next commit. Other
-        parts of the batch may be those of its next attempt, when this one was taken for dead. What can't be deleted now
-        stays until that commit."""
+        """Delete these parts, except those that a note needs: a batch that was begun is finished by its next commit.
+        Other parts of the batch are kept, since they may belong to its next attempt. What can't be deleted now stays
+        until that commit."""
         with contextlib.suppress(EverlogError), self._locked(0):
             needed = set() if transaction is None else self._needed(transaction.query)
             self._discard({part.name for part in parts} - needed)
 
     def discard(self, write: str) -> None:
-        """Delete what tasks of a write without a transaction have staged or are staging, by the key of its parts: no
-        note needs it, and no later commit deletes it."""
+        """Delete what the tasks of a write without a transaction have staged or are staging; ``write`` is the key of
+        its parts. No note needs them, and no later commit would delete them."""
         with contextlib.suppress(EverlogError):
             self._discard(name for name in self._storage.names() if notes.batch_of(name, write) is not None)
 
@@ -127,7 +127,10 @@ class Committer:
             while not file.hold():
                 if time.monotonic() >= deadline:
                     where = f"{self._storage.root}/{LOCK}"
-                    raise StoreUnavailable(where, found="a commit of another query", expected=f"none for {wait_s:g} s")
+                    message = f"another query's commit held {where} for over {wait_s:g} s"
+                    raise StoreUnavailable(
+                        where, found="a commit of another query", expected=f"none for {wait_s:g} s", message=message
+                    )
                 time.sleep(_POLL_S)
             yield
 
@@ -147,7 +150,7 @@ class Committer:
                     done += count
             except EverlogError as error:
                 if done:
-                    _log.warning("%s: %d of %d messages of a write that failed are there", self._target, done, rows)
+                    _log.warning("%s: the write failed after appending %d of its %d messages", self._target, done, rows)
                 error.appended = done
                 raise
             return done
@@ -164,7 +167,7 @@ class Committer:
             staging.check(self._storage, part)
         found = self._count_found(target, plan)
         _log.warning(
-            "%s: batch %d of query %s was broken off: %d of its %d messages are there, now come the others",
+            "%s: resuming batch %d of query %s, of which %d of %d messages were appended",
             *(self._target, plan.batch, note.query, plan.appended + found, plan.rows),
         )
         return self._go_on(target, note, replace(plan, appended=plan.appended + found))
@@ -177,7 +180,7 @@ class Committer:
             return target.count_found(plan.place, first.first(plan.most), plan.time_ns)
         except Uncertain as error:
             if self._on_uncertain is OnUncertain.FAIL:
-                hint = "the option onUncertain=repeat appends the chunk again, skip leaves it out"
+                hint = "the option onUncertain=repeat appends the chunk again, onUncertain=skip leaves it out"
                 raise Uncertain(error.where, found=error.found, expected=error.expected, hint=hint) from error
             _log.warning("%s; onUncertain=%s", error, self._on_uncertain)
             return plan.most if self._on_uncertain is OnUncertain.SKIP else 0
@@ -210,24 +213,25 @@ class Committer:
     def _note(self, query: str) -> Note:
         note = notes.read_note(self._storage, query) or Note(query, self._target)
         if not self._name.is_named(note.target):
-            hint = "another target wants a new checkpoint, or a stagingPath of its own"
+            hint = "another target needs a new checkpoint or its own stagingPath"
             message = f"query {query} wrote to {note.target} before, not to {self._target}"
             raise UsageError(f"query {query}", found=self._target, expected=note.target, message=message, hint=hint)
         return replace(note, target=self._target)
 
     def _finish_others(self, target: Target, query: str | None) -> None:
-        """Else what they append later could be taken for what we do now, or the other way round."""
+        """Finish other queries' begun batches. Otherwise their later appends and ours could not be told apart."""
         for note in notes.read_notes(self._storage):
             if note.plan is None or note.query == query or not self._is_begun_here(target, note.target, note.plan):
                 continue
             try:
                 self._take_up(target, note)
-            except EverlogError as error:  # it is told to that query, when it comes again
-                text = "%s: batch %d of query %s stays half appended: %s"
+            except EverlogError as error:  # that query gets the error at its next commit
+                text = "%s: batch %d of query %s stays partly appended: %s"
                 _log.warning(text, self._target, note.plan.batch, note.query, error)
 
     def _is_begun_here(self, target: Target, name: str, plan: Plan) -> bool:
-        """Other options may name the same recording: the place tells, whatever the note calls it."""
+        """Whether the plan is for this target. Other options may name the same recording, so the place decides, not the
+        name in the note."""
         if self._name.is_named(name):
             return True
         return plan.place is not None and self._name.is_in_store(name) and target.has(plan.place)
@@ -235,7 +239,7 @@ class Committer:
     # Staged parts
 
     def _clean(self, transaction: Transaction, parts: Sequence[Part]) -> None:
-        """Delete the parts of the query's batches up to this one, but for those that its note needs."""
+        """Delete the parts of the query's batches up to this one, except those that its note needs."""
         names = {part.name for part in parts}
         for name in self._storage.names():
             batch = notes.batch_of(name, transaction.query)
@@ -252,4 +256,4 @@ class Committer:
             try:
                 self._storage.remove(name)
             except EverlogError as error:
-                _log.warning("%s: a staged part stays: %s", name, error)
+                _log.warning("%s: staged part could not be deleted: %s", name, error)

@@ -1,4 +1,4 @@
-"""The messages of a batch in the order in which they are appended: by partition and row, or by a column."""
+"""The messages of a batch in the order of appending: by partition and row, or by a column."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 8 << 20
 CHUNK_ROWS = 1 << 16
-"""Most that is appended under one note; a longer message goes alone."""
+"""Most that is appended under one note; a longer message forms a chunk of its own."""
 Row = tuple[Any, bytes, int | None]
-"""What it is ordered by, payload, number."""
+"""Sort key, payload, number."""
 
 
 def chunks(storage: WritableStorage, parts: Sequence[Part], start: int) -> Iterator[Messages]:
-    """The messages of a batch from number ``start`` on, always in the same order: bounded pieces, none of them
-    empty."""
+    """The messages of a batch from number ``start`` on, always in the same order, in bounded and non-empty chunks."""
     chunk, size = Messages(), 0
     for _, payload, number in islice(_in_order(storage, parts), start, None):
         if chunk.payloads and (size + len(payload) > CHUNK_BYTES or len(chunk) >= CHUNK_ROWS):
@@ -41,7 +40,7 @@ def _in_order(storage: WritableStorage, parts: Sequence[Part]) -> Iterator[Row]:
     rows = [_rows(storage, part) for part in sorted(parts, key=lambda part: part.partition)]
     if not any(part.is_ordered for part in parts):
         return chain.from_iterable(rows)
-    # Each task sorted its own rows. Of equal keys the lower partition's come first.
+    # Each task sorted its own rows. Among equal keys the lower partition's rows come first.
     return heapq.merge(*rows, key=itemgetter(0))
 
 
@@ -53,8 +52,8 @@ def _rows(storage: WritableStorage, part: Part) -> Iterator[Row]:
 
 
 def _keys(column: pa.Array) -> list[Any]:
-    """Times as numbers, as the tasks sorted them: Python compares times of one zone by what its clocks show, which is
-    another order where they are set back, and has none after the year 9999."""
+    """Times as integers, as the tasks sorted them. Python compares times of one zone by wall clock, which gives another
+    order when clocks are set back, and it has no times after the year 9999."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):

@@ -1,20 +1,19 @@
-"""The note that a query keeps of what it has committed: what makes a retry exact.
+"""The note of what a query has committed, which makes retries exact.
 
-One file for each query, ``<query>.note``, JSON, exchanged as a whole. A crash while it is written leaves the old note
-or the new one.
+One JSON file for each query, ``<query>.note``, replaced atomically: a crash while writing leaves the old note or the
+new one.
 
 =====================  ==================================================================================
-note                   means
+note                   meaning
 =====================  ==================================================================================
 none                   the query has appended nothing
-``done``               its batches up to this one are in the target, whole
-``plan``               of its batch ``plan.batch`` the first ``plan.appended`` messages are in the target; those
-                       behind them, at most ``plan.most``, are there up to the first that is not, one behind the
-                       other from ``plan.place`` on
+``done``               its batches up to this one are completely in the target
+``plan``               the first ``plan.appended`` messages of batch ``plan.batch`` are in the target; of the
+                       next ``plan.most`` messages a prefix may be there, contiguous from ``plan.place`` on
 =====================  ==================================================================================
 
-From the moment a plan is noted, the batch is what its staged parts hold: a retry appends what is missing of them,
-whatever rows it brings in which order.
+Once a plan is noted, its staged parts define the batch: a retry appends what is missing of them, regardless of the rows
+that the retry brings and their order.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _KEY = re.compile(r"[A-Za-z0-9-]{1,80}")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A batch whose append was begun. ``time_ns``: of messages that have no time of their own."""
+    """A batch whose appending has begun. ``time_ns`` is the time of messages that have none of their own."""
 
     batch: int
     parts: tuple[Part, ...]
@@ -49,7 +48,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Messages of the batch."""
+        """The batch's number of messages."""
         return sum(part.rows for part in self.parts)
 
 
@@ -63,28 +62,29 @@ class Note:
     plan: Plan | None = None
 
     def planned(self, plan: Plan) -> Note:
-        """With a plan."""
+        """A copy with this plan."""
         return replace(self, plan=plan)
 
     def finished(self, batch: int) -> Note:
-        """Behind a batch."""
+        """The note after ``batch`` was committed."""
         return Note(self.query, self.target, batch)
 
 
 def check_key(key: str) -> str:
-    """A query's key, which becomes part of file names. Raises :class:`UsageError`."""
+    """Return a query's key, which becomes part of file names. Raises :class:`UsageError` if it is not 1 to 80 letters,
+    digits and hyphens."""
     if not _KEY.fullmatch(key):
         raise UsageError("query", found=repr(key), expected="1 to 80 letters, digits and hyphens")
     return key
 
 
 def batch_key(query: str, batch: int) -> str:
-    """What the names of a batch's staged parts begin with."""
+    """The prefix of the names of a batch's staged parts."""
     return f"{check_key(query)}.{batch}"
 
 
 def batch_of(name: str, query: str) -> int | None:
-    """The batch that a staged part of the query is of; ``None`` for another file."""
+    """The batch of a query's staged part; ``None`` for any other file."""
     words = name.split(".")
     if len(words) != 5 or words[0] != query or not name.endswith(SUFFIX) or not words[1].isdecimal():
         return None
@@ -92,23 +92,23 @@ def batch_of(name: str, query: str) -> int | None:
 
 
 def read_note(storage: WritableStorage, query: str) -> Note | None:
-    """The note of a query. Raises :class:`CorruptData`."""
+    """The note of a query, ``None`` if it has none. Raises :class:`CorruptData`."""
     name = check_key(query) + NOTE_SUFFIX
     return _read(storage, name) if storage.exists(name) else None
 
 
 def read_notes(storage: WritableStorage) -> Iterator[Note]:
-    """All notes. Raises :class:`CorruptData` for the first one that can't be read: it may be of a batch that was begun,
-    by a later version or on a disk that answers again, and what is appended before that batch is finished could be
-    taken for messages of it. Files that no query's note is called like are passed over."""
+    """All notes; files whose names are not those of notes are skipped. Raises :class:`CorruptData` for the first
+    unreadable note: its batch may have been begun, and messages appended before that batch is finished could be
+    mistaken for its own."""
     for name in sorted(storage.names()):
         if name.endswith(NOTE_SUFFIX) and _KEY.fullmatch(name.removesuffix(NOTE_SUFFIX)):
             yield _read(storage, name)
 
 
 def publish(storage: WritableStorage, note: Note) -> None:
-    """Put a note in the place of the query's last one; on return it is on disk. Raises :class:`WriteFailed`; then the
-    old one or the new one is there."""
+    """Replace the query's note; on return it is on disk. Raises :class:`WriteFailed`; then either the old note or the
+    new one is there."""
     plan = note.plan
     body: dict[str, Any] = {"version": VERSION, "query": note.query, "target": note.target, "done": note.done}
     if plan is not None:
@@ -137,14 +137,14 @@ def _read(storage: WritableStorage, name: str) -> Note:
         return Note(str(body["query"]), str(body["target"]), int(body["done"]), parsed)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         hint = (
-            f"no query commits here while it can't be read: put it right, or, where query {query} will not come again, "
-            "move it away; without it a batch that was begun is not finished; see docs/spark.md, Writing"
+            f"no query can commit until it is readable: repair it, or move it away if query {query} ends; "
+            "without it a batch that was begun is not finished; see docs/spark.md, Writing"
         )
         expected = f"a note of version {VERSION} of query {query}"
-        raise CorruptData(where, found=_told(error), expected=expected, hint=hint) from error
+        raise CorruptData(where, found=_reason(error), expected=expected, hint=hint) from error
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"no field {error}" if isinstance(error, KeyError) else str(error)
 
 

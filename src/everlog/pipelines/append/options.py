@@ -1,4 +1,4 @@
-"""What Spark's options say of a write, checked once: where it goes, where it is staged."""
+"""Spark's options of a write, checked once: the target and the staging folder."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _SPARKS_OWN = frozenset(("path", "checkpointlocation", "queryname"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """Where rows go. ``path`` and ``staging`` are absolute. ``given`` are the options of the store's family, by the
-    keys of its :class:`~everlog.core.appending.family.Appending`. ``transaction`` makes ``df.write`` exact."""
+    """Where rows are written. ``path`` and ``staging`` are absolute. ``given`` are the options of the store's family,
+    by the keys of its :class:`~everlog.core.appending.family.Appending`. ``transaction`` makes ``df.write``
+    exactly-once."""
 
     path: str
     family: str
@@ -43,23 +44,22 @@ class WriteOptions:
 
     @property
     def target(self) -> TargetName:
-        """The target as notes name it."""
+        """The target's name in notes."""
         return appending_of(self.family).target_name(os.path.realpath(self.path), self.given)
 
     def staging_storage(self) -> LocalWritableStorage:
-        """The staging folder, made where there is none. Raises :class:`WriteFailed`."""
-        if not os.path.isdir(self.staging):  # each task of each batch comes here
+        """The staging folder, created if it is missing. Raises :class:`WriteFailed`."""
+        if not os.path.isdir(self.staging):  # every task of every batch calls this
             make_folder(self.staging)
         return LocalWritableStorage(self.staging)
 
     def committer(self) -> Committer:
-        """Of the driver's commits."""
-        make_folder(self.staging)  # its name is on disk before a note in it counts, whoever made it
+        """The committer for use on the driver."""
+        make_folder(self.staging)  # syncs the folder's name even if it exists: a note in it must not be lost
         return Committer(self.staging_storage(), self.target, self.open_target, on_uncertain=self.on_uncertain)
 
     def open_target(self) -> Target:
-        """The stream that is appended to; with ``create`` the store is made if there is none. Raises as opening it
-        does."""
+        """Open the stream to append to; with ``create`` a missing store is created. Raises what opening it raises."""
         appending = appending_of(self.family)
         return appending.open_target(self.path, self.given, create=self.create, durability=self.durability)
 
@@ -70,7 +70,7 @@ def appendable_families() -> list[str]:
 
 
 def appending_of(family: str) -> Appending:
-    """How a family is appended to. Raises :class:`UsageError` if Spark does not write to it."""
+    """How to append to a family. Raises :class:`UsageError` if Spark can't write to it."""
     name = family_named(family).appending
     if name is None:
         raise UsageError("option family", found=repr(family), expected=" or ".join(appendable_families()))
@@ -89,17 +89,17 @@ COMMON: _Table = {
     "txnAppId": ("transaction", "app_id", read_text),
     "txnVersion": ("transaction", "version", whole_number),
 }
-"""Option -> the group and name that it has here, and how its text is read."""
+"""Option -> its group, its field, and the reader of its text."""
 
 
 def option_names() -> list[str]:
-    """The options of a write to any family, each once."""
+    """The options of a write to any family, without duplicates."""
     own = [option.spark for family in appendable_families() for option in appending_of(family).options]
     return list(dict.fromkeys([*COMMON, *own]))
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Read Spark's options, and look at the path. Raises :class:`UsageError` for an unknown option, a wrong value or no
+    """Parse Spark's options and inspect the path. Raises :class:`UsageError` for an unknown option, a wrong value or no
     path, :class:`NotAStore` if there is nothing to append to."""
     given = {name.lower(): value for name, value in options.items()}
     groups: dict[str, dict[str, Any]] = {"": {}, "transaction": {}, "family": {}}
@@ -148,9 +148,9 @@ def _path(given: Mapping[str, str]) -> str:
 
 
 def _staging_of(path: str) -> str:
-    """Of the store itself, not of a link to it: who writes by another name has to find the same notes. Raises
-    :class:`UsageError` where an earlier version kept notes by a link's name: passed over, a batch that was begun there
-    would be appended again."""
+    """The default staging folder. It is next to the store itself, not to a link to it, so that writes under another
+    name find the same notes. Raises :class:`UsageError` if an earlier version kept notes under a link's name: ignoring
+    them would append a begun batch again."""
     folder, older = os.path.realpath(path) + STAGING_SUFFIX, path + STAGING_SUFFIX
     if os.path.realpath(older) != os.path.realpath(folder) and _has_notes(older):
         hint = f"while no query writes, move them to {folder}; or give stagingPath={older}"
@@ -172,11 +172,12 @@ def _family(path: str, family: str | None, create: bool) -> str:
     found = detect(LocalStorage(path)) if os.path.isdir(path) else None
     known = " or ".join(appendable_families())
     if found is None and not create:
-        hint = f"create=true with family={known} makes it"
-        raise NotAStore(path, found="none of their files", expected=f"a store of {known}", hint=hint)
+        hint = f"create=true with family={known} creates one"
+        message = f"no store to append to at {path}"
+        raise NotAStore(path, found="no store", expected=f"a store of {known}", message=message, hint=hint)
     family = family or found
     if family is None:
-        message = f"option family must say what to create: {known}"
+        message = f"option family is missing; it says what to create: {known}"
         raise UsageError("option family", found="none", expected=known, message=message)
     if family not in appendable_families():
         raise UsageError("option family", found=repr(family), expected=known)
@@ -190,7 +191,7 @@ def _transaction(values: Mapping[str, Any]) -> Transaction | None:
     if not values:
         return None
     if len(values) != 2 or values["version"] < 0:
-        expected = "given together, the version a number from 0 that grows"
+        expected = "given together, with an increasing version from 0"
         raise UsageError("options txnAppId and txnVersion", found=str(dict(values)), expected=expected)
     digest = hashlib.sha256(values["app_id"].encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Transaction(f"txn-{digest}", values["version"])

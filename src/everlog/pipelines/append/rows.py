@@ -1,4 +1,4 @@
-"""The columns that are written: which are taken, and how a batch of them becomes one of a staged part."""
+"""The columns to write, and the conversion of a batch of them to a batch of a staged part."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ TYPES = {
 }
 ORDERED = ("bigint", "int", "smallint", "tinyint", "string", "binary", "timestamp", "date", "decimal")
 END_NS = (1 << 32) * 10**9
-"""A journal's times have 32 bits of seconds."""
+"""A journal's times have 32-bit seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The number of each column; ``None`` for none. ``has_times``: a message's number is its time, not its reserved
-    value."""
+    """The number of each column, or ``None``. ``has_times``: a message's number is its time, not its reserved value."""
 
     has_times: bool
     payload: int
@@ -39,8 +38,8 @@ class RowLayout:
 
     @classmethod
     def of(cls, fields: Sequence[tuple[str, str]], family: str, order_by: str | None) -> RowLayout:
-        """``fields`` are names and types, as Spark calls them. Raises :class:`UsageError` for a column that is missing,
-        of another type, or not taken: nothing is left out silently."""
+        """Make the layout for ``fields``, pairs of a name and Spark's type name. Raises :class:`UsageError` for a
+        column that is missing, of a wrong type, or not supported: nothing is left out silently."""
         numbers = {name.lower(): number for number, (name, _) in enumerate(fields)}
         if len(numbers) < len(fields):
             names = [name for name, _ in fields]
@@ -65,7 +64,7 @@ class RowLayout:
                 raise UsageError("option orderBy", found=kinds[order], expected=f"a column of {', '.join(ORDERED)}")
         taken = appending_of(family).columns
         if others := [name for name in numbers if name not in taken and name != order]:
-            hint = f"select({', '.join(repr(name) for name in taken if name in numbers)}) leaves the others out"
+            hint = f"use select({', '.join(repr(name) for name in taken if name in numbers)})"
             expected = f"{', '.join(taken)}, which a store of {family} holds"
             message = f"a store of {family} holds {', '.join(taken)}, not {', '.join(others)}"
             raise UsageError("columns", found=", ".join(others), expected=expected, message=message, hint=hint)
@@ -77,8 +76,8 @@ class RowLayout:
 
 
 def to_staged(batches: Iterable[pa.RecordBatch], layout: RowLayout) -> Iterator[pa.RecordBatch]:
-    """Batches of a staged part; with an order, sorted by it, which takes all rows of the task in memory. Raises
-    :class:`UsageError` for a null where there must be a value, and for a time that a journal can't hold."""
+    """Batches for a staged part. With an order they are sorted, which loads all rows of the task into memory. Raises
+    :class:`UsageError` for a null in a required column, and for a time that a journal can't hold."""
     staged = _converted(batches, layout)
     return staged if layout.order is None else _sorted(list(staged))
 
@@ -104,7 +103,7 @@ def _convert(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.R
         order = arrays[ORDER] = batch.column(layout.order)
         if order.null_count:
             raise UsageError("option orderBy", found="a null", message="the column of option orderBy has a null")
-        arrays[PAYLOAD] = arrays[PAYLOAD].cast(pa.large_binary())  # all of a task may be over 2 GiB
+        arrays[PAYLOAD] = arrays[PAYLOAD].cast(pa.large_binary())  # a task's payloads may exceed 2 GiB in total
     return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
@@ -122,7 +121,7 @@ def _numbers(batch: pa.RecordBatch, layout: RowLayout, rows_before: int) -> pa.A
         _check_times(TIMESTAMP_NS, times, END_NS, rows_before)
     if layout.timestamp is not None:
         micros = batch.column(layout.timestamp).cast(pa.timestamp("us")).cast(pa.int64())
-        # Only where it counts: nanoseconds of 64 bits end in 2262, Spark's timestamps don't.
+        # Convert only needed values: 64-bit nanoseconds end in 2262, Spark's timestamps do not.
         micros = pc.if_else(times.is_null(), micros, None)
         _check_times(TIMESTAMP, micros, END_NS // 1000, rows_before)
         times = pc.coalesce(times, pc.multiply_checked(micros, 1000))

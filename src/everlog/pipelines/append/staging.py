@@ -1,8 +1,8 @@
-"""Staged parts: what the tasks of one write hand to its commit, a file for each task.
+"""Staged parts: what the tasks of a write hand to its commit, one file for each task.
 
-A part is an Arrow IPC stream with the columns of :data:`FIELDS`, at most :data:`PIECE_BYTES` in a batch (but a longer
-message is a batch by itself). Its name, size and checksum travel in the task's commit message. A crash of a task leaves
-a file that no commit message names; it is deleted with the batch's others.
+A part is an Arrow IPC stream with the columns of :data:`FIELDS` and at most :data:`PIECE_BYTES` in a batch (a longer
+message is a batch of its own). Its name, size and checksum are in the task's commit message. A task that crashes leaves
+a file that no commit message names; it is deleted with the batch's other files.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ PIECE_BYTES = 4 << 20
 CHECK_BYTES = 1 << 20
 PAYLOAD, NUMBER, ORDER = "payload", "number", "order"
 FIELDS = (PAYLOAD, NUMBER, ORDER)
-"""The message; its time in nanoseconds or its reserved value, null for the default; what it is ordered by, if asked."""
+"""The message; its time in nanoseconds or its reserved value (null for the default); its sort key, if the write is
+ordered."""
 _HINT = "the option stagingPath must be a folder that driver and executors share"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One task's rows: a file of the staging folder, ``crc`` (CRC-32) over its ``byte_count`` bytes, the ``longest``
-    payload in bytes. ``is_ordered``: it has the column :data:`ORDER`, and is sorted by it."""
+    """One task's rows: a file of the staging folder. ``crc`` is the CRC-32 of its ``byte_count`` bytes, ``longest`` the
+    longest payload in bytes. ``is_ordered``: it has the column :data:`ORDER` and is sorted by it."""
 
     partition: int
     name: str
@@ -42,17 +43,17 @@ class Part:
     is_ordered: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """For a note."""
+        """The fields as a note stores them."""
         return asdict(self)
 
 
 def part_name(batch_key: str, partition: int, attempt: str) -> str:
-    """``<query>.<batch>.<partition>.<attempt>.staged``; ``batch_key`` are the first two."""
+    """``<query>.<batch>.<partition>.<attempt>.staged``; ``batch_key`` is the first two."""
     return f"{batch_key}.{partition}.{attempt}{SUFFIX}"
 
 
 class _Sink(io.RawIOBase):
-    """A file object over a :class:`WritableFile` that counts and sums what it takes."""
+    """A file object over a :class:`WritableFile` that computes the size and CRC-32 of the data."""
 
     def __init__(self, file: WritableFile) -> None:
         super().__init__()
@@ -74,8 +75,8 @@ class _Sink(io.RawIOBase):
 
 
 def stage(storage: WritableStorage, name: str, partition: int, batches: Iterable[pa.RecordBatch]) -> Part | None:
-    """Write record batches of :data:`FIELDS`; ``None``, and no file, for no rows. On return the file and its name are
-    on disk. Raises :class:`WriteFailed`; then the file is deleted."""
+    """Write record batches of :data:`FIELDS`; returns ``None`` and leaves no file if there are no rows. On return the
+    file and its name are on disk. Raises :class:`WriteFailed`; then the file is deleted."""
     import pyarrow.ipc
 
     rows = longest = 0
@@ -127,11 +128,11 @@ def _discard(storage: WritableStorage, name: str) -> None:
 
 
 def check(storage: WritableStorage, part: Part) -> None:
-    """Read a part whole. Raises :class:`StoreUnavailable` where it is not there, :class:`CorruptData` where it is not
-    what the task wrote."""
+    """Read a whole part. Raises :class:`StoreUnavailable` if it is missing, :class:`CorruptData` if it is not what the
+    task wrote."""
     if not storage.exists(part.name):
         where = f"{storage.root}/{part.name}"
-        raise StoreUnavailable(where, found="no such file", expected="what a task staged", hint=_HINT)
+        raise StoreUnavailable(where, found="no such file", expected="a task's staged part", hint=_HINT)
     crc = size = 0
     with storage.open(part.name) as file:
         while data := file.read_at(size, CHECK_BYTES):
@@ -163,7 +164,7 @@ class _Source(io.RawIOBase):
 
 
 def read(storage: WritableStorage, part: Part) -> Iterator[pa.RecordBatch]:
-    """The batches of a part that was checked."""
+    """The batches of a part, which the caller has checked."""
     import pyarrow.ipc
 
     with _Source(storage, part) as source, pyarrow.ipc.open_stream(source) as reader:

@@ -1,1 +1,1 @@
-"""Exports: what is new, the files, their manifest, reading them back."""
+"""Exports: what is still to export, the files, their manifest, and reading them back."""

@@ -1,7 +1,9 @@
-"""An export as a Delta table: its commits are the table's own. Needs the package ``deltalake`` (extra ``delta``).
+"""An export as a Delta table: each commit of the export is one of the table. Needs the package ``deltalake`` (extra
+``delta``).
 
-Each commit has the generation of our manifest as its transaction's version, under our application's id: so it is known
-after a crash whether the table has a generation, and the table refuses one a second time.
+Each commit stores the generation of the manifest as the version of its application transaction, under everlog's
+application id. So after a crash it is known whether the table has a generation, and the table refuses to take one
+twice.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
 APPLICATION = "everlog-export"
 PARTITIONS = ("store", "stream", "hour")
 GENERATION = "everlog.generation"
-"""What marks our commits in the table's history."""
+"""Marks everlog's commits in the table's history."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A file whose rows the table has now, ours or one that somebody made of ours. ``path`` is relative."""
+    """A current file of the table, written by everlog or made of its files by someone else. ``path`` is relative."""
 
     key: StreamKey
     path: str
@@ -38,14 +40,15 @@ class TableFile:
 
 
 class DeltaLog:
-    """The table in an export's folder. Raises :class:`MissingDependency`."""
+    """The table in an export's folder. Raises :class:`MissingDependency` without ``deltalake``."""
 
     def __init__(self, path: str) -> None:
         try:
             import deltalake
         except ImportError as error:
             hint = "pip install 'everlog[delta]'"
-            raise MissingDependency("delta", found="deltalake not installed", hint=hint) from error
+            message = "Delta tables need deltalake"
+            raise MissingDependency("delta", found="deltalake not installed", message=message, hint=hint) from error
         self.path = path
         self._deltalake = deltalake
 
@@ -54,30 +57,29 @@ class DeltaLog:
         return kind(self.path) if kind.is_deltatable(self.path) else None
 
     def generation(self) -> int | None:
-        """The last of our commits that the table has."""
+        """The last generation that the table has; ``None`` if there is none."""
         table = self._open()
         found: int | None = None if table is None else table.transaction_version(APPLICATION)
         return found
 
     def check(self, manifest: Manifest | None) -> None:
-        """Raises :class:`CorruptData` where manifest and table do not belong together: then records could be there
-        twice."""
+        """Raise :class:`CorruptData` if manifest and table do not match: records could be there twice."""
         here, there = 0 if manifest is None else manifest.generation, self.generation() or 0
         if here != there:
-            found, expected = f"generation {there} in the table's log", f"{here}, as the manifest says"
+            found, expected = f"generation {there} in the table's log", f"generation {here} as in the manifest"
             raise CorruptData(self.path, found=found, expected=expected, hint="export to another folder")
 
     def files(self) -> list[TableFile]:
-        """What the table is made of now, whoever wrote it: restoring, deleting and optimizing change that, and leave
-        our transaction's version as it is. Raises :class:`CorruptData` where there is no table, :class:`UsageError`
-        for one whose files may hold rows that are deleted."""
+        """The table's current files, whoever wrote them: restoring, deleting and optimizing change them without
+        changing the transaction's version. Raises :class:`CorruptData` if there is no table, :class:`UsageError` for a
+        table whose files may contain deleted rows."""
         import pyarrow as pa
 
         table = self._open()
         if table is None:
-            raise CorruptData(self.path, found="no Delta table", expected="the one that was exported to")
+            raise CorruptData(self.path, found="no Delta table", expected="the one of the export")
         if "deletionVectors" in (table.protocol().reader_features or ()):
-            expected = "one without: its files can hold rows that it has no more"
+            expected = "a table without them: its files may contain deleted rows"
             raise UsageError(self.path, found="a Delta table with deletion vectors", expected=expected)
         return [
             TableFile(
@@ -90,8 +92,8 @@ class DeltaLog:
         ]
 
     def lacking(self, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, str]:
-        """Of which of the streams the table lacks files that the manifest has, and what may be the reason. Raises as
-        :meth:`files` does."""
+        """The streams whose files the manifest has but the table lacks, with the likely reason. Raises what
+        :meth:`files` raises."""
         active = {file.path for file in self.files()}
         found = {}
         for key in keys:
@@ -99,8 +101,8 @@ class DeltaLog:
             gone = [file for file in files if file.path not in active]
             if gone:
                 found[key] = (
-                    f"the Delta table has {len(gone)} of {len(files)} exported files no more, rewritten or removed by "
-                    f"{self._others_commits()}: nobody knows whether their records are there"
+                    f"{len(gone)} of {len(files)} exported files are not in the Delta table any more, changed by "
+                    f"{self._others_commits()}: it is unknown whether their records are there"
                 )
         return found
 
@@ -109,11 +111,11 @@ class DeltaLog:
         table = self._open()
         history = [] if table is None else table.history()
         names = [str(one["operation"]).lower() for one in history if GENERATION not in one]
-        return ", ".join(sorted({*names} - {"create table"})) or "what its log does not tell"
+        return ", ".join(sorted({*names} - {"create table"})) or "commits that its log no longer has"
 
     def commit(self, schema: pa.Schema, manifest: Manifest) -> None:
-        """Tell the table, whose files are of ``schema``, of those of the last commit. A crash leaves the table without
-        all of them, or with all."""
+        """Add the files of the manifest's last commit, which have ``schema``, to the table. A crash leaves the table
+        with none of them or with all."""
         import pyarrow as pa
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import AddAction, RemoveAction

@@ -1,4 +1,5 @@
-"""Files of an export, as a task writes them: one for each hour of a split, counted and summed on the way."""
+"""Files of an export as a task writes them: one for each hour of a split, with size and checksum computed while
+writing."""
 
 from __future__ import annotations
 
@@ -21,14 +22,13 @@ SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "
 KINDS = tuple(SUFFIXES)
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20
-"""A Parquet row group closes at one of these: readers want large groups, memory wants small ones."""
+"""A Parquet row group ends at either limit: large groups are faster to read, small ones need less memory."""
 JSON_LEFT_OUT = frozenset({"timestamp"})
-"""In JSON, ``timestamp_ns`` says the same exactly."""
+"""In JSON, ``timestamp_ns`` gives the same time exactly."""
 
 
 class SummedFile:
-    """A new file that is written from its beginning to its end. A crash leaves a part of it, under a name that no
-    commit has."""
+    """A new file that is written sequentially. A crash leaves a partial file under a name that no commit has."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -42,9 +42,9 @@ class SummedFile:
             raise write_failed(path, error) from error
 
     def write(self, data: Any) -> int:
-        """All of it. Raises :class:`WriteFailed`."""
+        """Write all of ``data``; returns its size. Raises :class:`WriteFailed`."""
         view = memoryview(data).cast("B")
-        if self._is_abandoned:  # writers of formats write their ends when they are collected
+        if self._is_abandoned:  # format writers write their footers when garbage-collected
             return len(view)
         try:
             self._file.write(view)
@@ -55,26 +55,26 @@ class SummedFile:
         return len(view)
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Bytes written so far."""
         return self.byte_count
 
     def flush(self) -> None:
-        """Nothing: closing does it."""
+        """Do nothing: :meth:`close` flushes."""
 
     def readable(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
     def writable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is not."""
+        """False."""
         return False
 
     def close(self) -> None:
-        """Sync and close. Raises :class:`WriteFailed`; then the file is no good."""
+        """Sync and close. Raises :class:`WriteFailed`; then the file is unusable."""
         if self.closed:
             return
         self.closed = True
@@ -87,7 +87,7 @@ class SummedFile:
             self._file.close()
 
     def abandon(self) -> None:
-        """Close and remove; what is written later goes nowhere."""
+        """Close and remove the file; later writes are ignored."""
         self.closed = self._is_abandoned = True
         with contextlib.suppress(OSError):
             self._file.close()
@@ -96,14 +96,14 @@ class SummedFile:
 
 
 class RowWriter(Protocol):
-    """Rows into one file of a format."""
+    """Writes rows to one file of a format."""
 
     def write(self, batch: pa.RecordBatch) -> None: ...
     def close(self) -> None: ...
 
 
 class ParquetRows:
-    """Groups of many rows, compressed."""
+    """Writes Parquet: large, compressed row groups."""
 
     def __init__(self, file: SummedFile, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
@@ -114,7 +114,7 @@ class ParquetRows:
         self._writer = pq.ParquetWriter(file, schema, compression="zstd")
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Hold it until there are enough for a group."""
+        """Buffer the batch until a row group is full."""
         self._held.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.get_total_buffer_size()
@@ -130,13 +130,13 @@ class ParquetRows:
             self._rows = self._bytes = 0
 
     def close(self) -> None:
-        """Write what is held, and the footer."""
+        """Write the buffered rows and the footer."""
         self._flush()
         self._writer.close()
 
 
 class ArrowRows:
-    """An Arrow IPC file, a batch at a time."""
+    """Writes an Arrow IPC file batch by batch."""
 
     def __init__(self, file: SummedFile, schema: pa.Schema) -> None:
         import pyarrow as pa
@@ -144,7 +144,7 @@ class ArrowRows:
         self._writer = pa.ipc.new_file(file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """As it is."""
+        """Write the batch unchanged."""
         self._writer.write_batch(batch)
 
     def close(self) -> None:
@@ -153,23 +153,23 @@ class ArrowRows:
 
 
 class JsonRows:
-    """One JSON object a line, as ``everlog read --json`` has it: payload in base64, ``crc32`` as 8 hex digits, numbers
-    that JSON lacks as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; without ``timestamp``, which ``timestamp_ns`` says
-    exactly."""
+    """Writes one JSON object per line, in the form of ``everlog read --json``: payload in base64, ``crc32`` as 8 hex
+    digits, numbers that JSON lacks as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; without ``timestamp``, since
+    ``timestamp_ns`` is exact."""
 
     def __init__(self, file: SummedFile, schema: pa.Schema) -> None:
         self._file = file
         self._names = [name for name in schema.names if name not in JSON_LEFT_OUT]
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """A line for each row."""
+        """Write a line for each row."""
         columns = [_json_values(name, batch.column(name).to_pylist()) for name in self._names]
         rows = (dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True))
         lines = [json.dumps(row, allow_nan=False) for row in rows]
         self._file.write(("\n".join(lines) + "\n").encode("ascii"))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no rows are buffered."""
 
 
 def _json_values(name: str, values: list[Any]) -> list[Any]:
@@ -182,13 +182,13 @@ def _json_values(name: str, values: list[Any]) -> list[Any]:
         return [None if value is None else b64encode(value).decode("ascii") for value in values]
     if isinstance(sample, float):
         return [value if value is None or math.isfinite(value) else _no_number(value) for value in values]
-    if sample is not None and not isinstance(sample, int | float | str):  # an unsigned number of 64 bits, as a decimal
+    if sample is not None and not isinstance(sample, int | float | str):  # an unsigned 64-bit number, as a decimal
         return [None if value is None else int(value) for value in values]
     return values
 
 
 def _no_number(value: float) -> str:
-    """What JSON lacks, as it is in a decoded message."""
+    """A number that JSON lacks, in the form used for decoded messages."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -202,7 +202,7 @@ ROWS: dict[str, Callable[[SummedFile, Any], RowWriter]] = {
 
 @dataclass(slots=True)
 class OpenFile:
-    """A file that is being written, and what is in it."""
+    """A file being written, and what it holds so far."""
 
     file: SummedFile
     rows: RowWriter
@@ -213,7 +213,7 @@ class OpenFile:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file that is written and synced, under its staged name. ``hour``: since 1970, ``None`` where there is no
+    """A file that is written and synced, under its staged name. ``hour``: hours since 1970, ``None`` for rows without a
     time."""
 
     name: str
@@ -227,8 +227,8 @@ class StagedFile:
 
 @dataclass(slots=True)
 class HourFiles:
-    """The files of one split: rows go to the file of their hour. Few are open at a time: one that was not written to
-    for longest is closed, and its hour goes on in another file."""
+    """The files of one split: rows go to the file of their hour. Few files are open at a time; the one written to least
+    recently is closed, and its hour continues in another file."""
 
     MAX_OPEN = 24
 
@@ -241,7 +241,7 @@ class HourFiles:
     _count: int = 0
 
     def write(self, hour: int | None, batch: pa.RecordBatch, addresses: tuple[str, str]) -> None:
-        """Rows of one hour, and the addresses of the first and the last one."""
+        """Write rows of one hour; ``addresses`` are those of the first and the last row."""
         held = self._open.pop(hour, None)
         if held is None:
             if len(self._open) >= self.MAX_OPEN:
@@ -269,16 +269,16 @@ class HourFiles:
         file = held.file
         name = os.path.basename(file.path)
         self.done.append(StagedFile(name, hour, held.row_count, file.byte_count, file.crc32, held.first, held.last))
-        del self._open[hour]  # not before: what could not be finished is abandoned
+        del self._open[hour]  # only now: a file that could not be finished must be abandoned
 
     def close(self) -> list[StagedFile]:
-        """Finish all; they are on disk then."""
+        """Finish all files; on return they are on disk."""
         for hour in list(self._open):
             self._finish(hour)
         return self.done
 
     def abandon(self) -> None:
-        """Remove all, of a split that could not be read."""
+        """Remove all files, since the split could not be read."""
         for held in self._open.values():
             held.file.abandon()
         self._open.clear()
@@ -288,7 +288,7 @@ class HourFiles:
 
 
 def by_hour(rows: pa.RecordBatch, times: pa.Array) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    """The rows by hours since 1970, in their order inside an hour; ``times`` are nanoseconds or null."""
+    """Group rows by hours since 1970, in their order within an hour; ``times`` are nanoseconds or null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,23 +1,23 @@
-"""The folder of an export, on disk: who writes it, its manifest, and how files become part of it.
+"""The folder of an export: its lock, its manifest, and how files become part of it.
 
 ====================  ==============================================================================================
-``store=.../...``     the files, for everybody to read
-``_everlog/``         ours; Spark and Delta look over names that begin with ``_``
-``manifest.json``     what is exported: the truth
-``next.json``         the next manifest, while a Delta table is told of its files
+``store=.../...``     the exported files, for all readers
+``_everlog/``         everlog's own; Spark and Delta ignore names that begin with ``_``
+``manifest.json``     what is exported; this is authoritative
+``next.json``         the next manifest, during a commit to a Delta table
 ``lock``              locked while a process exports to the folder
-``staging-*/``        files that no commit has yet
+``staging-*/``        files that are not committed yet
 ====================  ==============================================================================================
 
-A commit without a Delta table: (1) the files are written and synced in staging; (2) the manifest that has them takes
-the place of the one before, at once; (3) the files get their names. A crash before (2) leaves staged files, which the
-next opening removes; one behind it leaves staged files that the manifest has, and the next opening gives them their
-names. So whoever reads the folder without the manifest never sees a record twice.
+A commit without a Delta table: (1) the files are written and synced in staging; (2) the manifest that lists them
+atomically replaces the previous one; (3) the files are renamed to their final names. A crash before (2) leaves staged
+files, which the next opening removes; a crash after it leaves staged files that the manifest lists, and the next
+opening renames them. So readers that ignore the manifest never see a record twice.
 
-With a Delta table: (1) as above; (2) ``next.json`` is written; (3) the files get their names, which nobody reads that
-reads the table; (4) the table's commit has them, and the generation of ``next.json`` as its transaction of our
-application; (5) ``next.json`` becomes the manifest. The next opening after a crash asks the table whether it has the
-generation: then (5) is done, else the files are removed.
+With a Delta table: (1) as above; (2) ``next.json`` is written; (3) the files get their final names, where readers of
+the table do not see them yet; (4) the table's commit adds them, with the generation of ``next.json`` as its application
+transaction; (5) ``next.json`` becomes the manifest. After a crash, the next opening asks the table whether it has the
+generation: if so, (5) is done, otherwise the files are removed.
 """
 
 from __future__ import annotations
@@ -40,57 +40,61 @@ OURS = "_everlog"
 MANIFEST, NEXT, LOCK = f"{OURS}/manifest.json", f"{OURS}/next.json", f"{OURS}/lock"
 STAGING = "staging-"
 MAX_MANIFEST_BYTES = 256 << 20
-"""As much as :meth:`everlog.core.files.storage.Storage.read_all` gives: some million files."""
+"""The limit of :meth:`everlog.core.files.storage.Storage.read_all`: some million files."""
 
 TableVersion = Callable[[], int | None]
-"""The generation that a Delta table has, ``None`` for none."""
+"""Returns the Delta table's generation, ``None`` if it has none."""
 
 
 class ExportFolder:
-    """An export's folder that this process writes. Raises :class:`UsageError` for a folder with something else in it,
-    :class:`StoreUnavailable` while another process exports to it, :class:`WriteFailed`."""
+    """An export's folder, opened for writing. Raises :class:`UsageError` for a folder with other content,
+    :class:`StoreUnavailable` while another process exports to it, and :class:`WriteFailed`."""
 
     def __init__(self, path: str, storage: WritableStorage | None = None) -> None:
         if "://" in path:
-            raise UsageError("folder", found="a URL", expected="a folder that driver and tasks see under the same path")
+            message = "the export's folder can't be a URL; give a folder that driver and tasks see under the same path"
+            raise UsageError("folder", found="a URL", expected="a folder", message=message)
         self.path = os.path.abspath(path)
         if os.path.isdir(self.path) and not is_export(self.path) and _names(self.path) - {OURS}:
-            raise UsageError(self.path, found="a folder with something else in it", expected="a new or empty folder")
+            message = f"{self.path} contains other files; export to a new or empty folder"
+            raise UsageError(self.path, found="other files", expected="a new or empty folder", message=message)
         make_folder(os.path.join(self.path, OURS))
         self._storage = storage or LocalWritableStorage(self.path)
         self._lock: WritableFile = self._storage.open_writable(LOCK, create=True, mode=0o640)
         if not self._lock.lock(wait=False):
             self._lock.close()
-            raise StoreUnavailable(self.path, found="another process that exports to it", expected="one at a time")
+            message = f"another process is exporting to {self.path}"
+            raise StoreUnavailable(self.path, found="another export", expected="one at a time", message=message)
 
     def load(self, table: TableVersion | None = None) -> Manifest | None:
-        """The manifest, ``None`` where nothing is exported yet. What a run that broke off left is finished or removed
-        first. Raises :class:`CorruptData`."""
+        """The manifest, or ``None`` if nothing is exported yet. First finishes or removes what an interrupted run left.
+        Raises :class:`CorruptData`."""
         manifest = read_manifest(self.path)
         if self._storage.exists(NEXT):
             following = decode(self._storage.read_all(NEXT), os.path.join(self.path, NEXT))
             if table is None:
                 expected, hint = "none", "export to it again with --format delta"
-                raise UsageError(self.path, found="a Delta commit that is not finished", expected=expected, hint=hint)
+                message = f"{self.path} has an unfinished Delta commit"
+                raise UsageError(self.path, found="a Delta commit", expected=expected, message=message, hint=hint)
             if table() == following.generation:
                 self._storage.rename(NEXT, MANIFEST)
                 manifest = following
             elif manifest is None or manifest.generation < following.generation:
                 self._remove([path for _, path in following.placing.files])
                 self._storage.remove(NEXT)
-        elif manifest is not None and self._is_folder(manifest.placing.staging):  # else the run came to its end
+        elif manifest is not None and self._is_folder(manifest.placing.staging):  # else the run finished
             self._place(manifest)
         for name in _names(os.path.join(self.path, OURS)):
             if name.startswith(STAGING):
                 shutil.rmtree(os.path.join(self.path, OURS, name), ignore_errors=True)
         if manifest is None and next(Path(self.path).glob("store=*/*/*/*"), None) is not None:
-            # Nobody knows which records they hold: they would come a second time.
+            # Their records are unknown and would be exported twice.
             expected = f"{MANIFEST}, or an empty folder"
             raise CorruptData(self.path, found="exported files without a manifest", expected=expected)
         return manifest
 
     def stage(self, run: str) -> str:
-        """Make a folder for files that no commit has yet; its name."""
+        """Make a folder for files that are not committed yet; returns its name."""
         name = f"{OURS}/{STAGING}{run}"
         try:
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
@@ -99,18 +103,22 @@ class ExportFolder:
         return name
 
     def unstage(self, name: str) -> None:
-        """Remove a folder of staged files; none of them is needed any more."""
+        """Remove a folder of staged files that are no longer needed."""
         shutil.rmtree(os.path.join(self.path, name), ignore_errors=True)
 
     def commit(self, manifest: Manifest, table: Callable[[Manifest], None] | None = None) -> None:
-        """Make the staged files of ``manifest.placing`` part of the export: all, or after a crash none. ``table`` tells
-        a Delta table of them."""
+        """Make the staged files of ``manifest.placing`` part of the export: all of them, or after a crash none.
+        ``table`` commits them to a Delta table."""
         for folder in _upwards(manifest.placing.staging):
             self._sync(folder)
         data = encode(manifest)
         if len(data) > MAX_MANIFEST_BYTES:
-            expected = f"at most {MAX_MANIFEST_BYTES}: export to another folder"
-            raise UsageError(self.path, found=f"a manifest of {len(data)} bytes", expected=expected)
+            expected = f"at most {MAX_MANIFEST_BYTES}"
+            message = (
+                f"the manifest of {self.path} would have {len(data)} bytes, over the limit of {MAX_MANIFEST_BYTES}"
+            )
+            hint = "export to another folder"
+            raise UsageError(self.path, found=f"{len(data)} bytes", expected=expected, message=message, hint=hint)
         if table is None:
             self._storage.publish(MANIFEST, data, replace=True, sync=True)
             self._place(manifest)
@@ -122,8 +130,9 @@ class ExportFolder:
         self._sync(OURS)
 
     def _place(self, manifest: Manifest) -> None:
-        """Give the last commit's files their names. One that has gone from staging has its name already, but a run that
-        was killed may not have synced it: the next commit's manifest tells of staged files no more."""
+        """Give the last commit's files their final names. A file that is no longer in staging already has its name, but
+        a killed run may not have synced it, and the next commit's manifest no longer lists it: so all folders are
+        synced."""
         folders = {posixpath.dirname(path) for _, path in manifest.placing.files}
         made: set[str] = set()
         for staged, path in manifest.placing.files:
@@ -155,7 +164,7 @@ class ExportFolder:
             self._storage.remove(path)
 
     def close(self) -> None:
-        """Give the lock back. A second call does nothing."""
+        """Release the lock. A second call does nothing."""
         self._lock.close()
 
     def __enter__(self) -> Self:
@@ -168,12 +177,12 @@ class ExportFolder:
 
 
 def is_export(path: str) -> bool:
-    """Whether a local folder holds an export, or the beginnings of one."""
+    """Whether a local folder holds an export, even one without a commit."""
     return os.path.isfile(os.path.join(path, MANIFEST)) or os.path.isfile(os.path.join(path, LOCK))
 
 
 def read_manifest(path: str) -> Manifest | None:
-    """An export's manifest, to read only; ``None`` where nothing is exported yet. Raises :class:`CorruptData`."""
+    """Read an export's manifest; ``None`` if nothing is exported yet. Raises :class:`CorruptData`."""
     place = os.path.join(path, MANIFEST)
     try:
         data = read_small_file(place, MAX_MANIFEST_BYTES)
@@ -205,7 +214,7 @@ def _upwards(folder: str) -> Iterator[str]:
 
 
 def placed(path: str, manifest: Manifest, file: str) -> str:
-    """Where a file of the manifest is now: under its name, or still staged, behind a crash."""
+    """The current path of a manifest's file: its final name, or its staged name after a crash."""
     place = os.path.join(path, file)
     if os.path.exists(place):
         return place

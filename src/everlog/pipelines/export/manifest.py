@@ -1,7 +1,7 @@
-"""An export's manifest: what was exported of each stream, and the files that hold it. Bytes and decisions, no I/O.
+"""An export's manifest: what was exported of each stream, and the files that hold it. Encoding and decisions, no I/O.
 
-A stream's ranges are of addresses, as integers, half-open: every record of the stream whose address is in one of them
-has been exported, and is in the stream's files once. A file's CRC-32 is over its bytes.
+A stream's ranges are half-open ranges of addresses, as integers: every record of the stream whose address is in one of
+them has been exported and is in the stream's files exactly once. A file's CRC-32 covers all its bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from everlog.errors import CorruptData, UnsupportedVersion
 NAME = "everlog-export"
 VERSION = 1
 FOREVER = 1 << 64
-"""Behind every address."""
+"""Greater than every address."""
 
 Range = tuple[int, int]
 T = TypeVar("T")
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """``path`` is relative to the export's folder; ``first`` and ``last`` are addresses as text."""
+    """An exported file. ``path`` is relative to the export's folder; ``first`` and ``last`` are addresses as text."""
 
     path: str
     rows: int
@@ -37,7 +37,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class StreamKey:
-    """A stream: its store's path and its name."""
+    """Identifies a stream: its store's path and its name."""
 
     store: str
     stream: str
@@ -45,9 +45,9 @@ class StreamKey:
 
 @dataclass(frozen=True, slots=True)
 class ExportedStream:
-    """What there is of a stream. ``resume`` is where the next record behind the last exported one may begin, ``last``
-    tells what that one was, so that another stream under the same name is noticed. ``fault_count``: of damage that was
-    passed over in what was exported."""
+    """What is exported of a stream. ``resume`` is the lowest possible address of the record after the last exported
+    one; ``last`` describes the last one, so that another stream under the same name is noticed. ``fault_count`` counts
+    the damage that was skipped."""
 
     family: str
     ranges: tuple[Range, ...] = ()
@@ -58,13 +58,13 @@ class ExportedStream:
 
     @property
     def row_count(self) -> int:
-        """Records in its files."""
+        """The number of records in its files."""
         return sum(file.rows for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Files of the last commit, which get their names behind it: staged name and path."""
+    """Files of the last commit, renamed after it: pairs of a staged name and a path."""
 
     staging: str
     files: tuple[tuple[str, str], ...] = ()
@@ -72,7 +72,7 @@ class Placing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """``query``: what decides which rows and columns there are, the same in all runs. ``columns``: name and Spark's
+    """The manifest. ``query``: what determines the rows and columns, the same in all runs. ``columns``: name and Spark
     type of each column in the files."""
 
     kind: str
@@ -84,15 +84,14 @@ class Manifest:
 
     @property
     def file_count(self) -> int:
-        """Files of all streams."""
+        """The number of files of all streams."""
         return sum(len(stream.files) for stream in self.streams.values())
 
 
 def united(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same addresses in as few ranges as can be, in order.
+    """The same addresses in the fewest ranges, in order.
 
-    >>> united([(5, 9), (0, 3), (3, 5), (20, 20)])
-    ((0, 9),)
+    >>> united([(5, 9), (0, 3), (3, 5), (20, 20)]) ((0, 9),)
     """
     found: list[Range] = []
     for start, end in sorted(ranges):
@@ -106,10 +105,9 @@ def united(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def missing(ranges: Iterable[Range], start: int = 0, end: int = FOREVER) -> tuple[Range, ...]:
-    """What of ``start`` to ``end`` is in none of the ranges.
+    """The parts of ``start`` to ``end`` that are in none of the ranges.
 
-    >>> missing([(3, 5), (9, 12)], 0, 10)
-    ((0, 3), (5, 9))
+    >>> missing([(3, 5), (9, 12)], 0, 10) ((0, 3), (5, 9))
     """
     found = []
     for low, high in united(ranges):
@@ -122,7 +120,7 @@ def missing(ranges: Iterable[Range], start: int = 0, end: int = FOREVER) -> tupl
 
 
 def encode(manifest: Manifest) -> bytes:
-    """As JSON, a stream a line."""
+    """The manifest as JSON, one stream per line."""
     head = {
         "format": NAME,
         "version": VERSION,
@@ -146,7 +144,8 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(data: bytes, where: str) -> Manifest:
-    """Raises :class:`CorruptData` for what is no manifest, :class:`UnsupportedVersion` for a later version's."""
+    """Parse a manifest. Raises :class:`CorruptData` if it is not one, :class:`UnsupportedVersion` for a later
+    version's."""
     try:
         head = parse_json(data)
         if head["format"] != NAME:
@@ -193,7 +192,7 @@ def _file(path: str, rows: int, byte_count: int, crc32: int, first: str, last: s
 
 
 def _of(kind: type[T], value: Any) -> T:
-    """Of that very type: a true number is no count. Raises :class:`TypeError`."""
+    """Return ``value`` if it has exactly that type: a bool is not a count. Raises :class:`TypeError`."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r} where there is a {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value

@@ -1,9 +1,9 @@
 """Names of an export's folders: ``store=.../stream=.../hour=...``, as Hive and Spark write them.
 
-Every value becomes one part of a path that can't leave its folder. What is not safe in a file's name is ``%XX``, which
-Spark and pyarrow turn back by themselves; only ASCII is written so, for above it Spark takes each for a character,
-pyarrow for a byte of UTF-8. Of a name that is too long, or has characters that can't be written so, the end and a
-checksum are kept, behind a ``~`` that no other name has: the manifest says which name that is.
+Every value becomes one part of a path and can't leave its folder. Characters that are unsafe in file names become
+``%XX``, which Spark and pyarrow decode. Only ASCII is escaped so, because Spark decodes higher values as characters and
+pyarrow as bytes of UTF-8. A value that is too long, or has characters that can't be written so, is shortened to its
+end, followed by ``~``, which no other name has, and a checksum: the manifest has the full value.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 
 UNKNOWN_HOUR = "unknown"
 MAX_NAME_BYTES = 200
-"""Of a folder's name; file systems take 255."""
+"""Limit of a folder's name; file systems allow 255."""
 KEPT_BYTES = 120
 MARK = "~"
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark takes for a null."""
+"""Spark's name for a null."""
 HOUR_NS = 3600 * 10**9
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,+@() -]")
@@ -26,7 +26,7 @@ _ESCAPE = re.compile("%([0-9A-F]{2})")
 
 
 def folder_name(column: str, value: str) -> str:
-    """``column=value`` as the name of a folder."""
+    """``column=value`` as a folder name."""
     escaped = "".join(map(_escaped, value))
     if escaped == NULL_NAME:
         escaped = escaped.replace("_", "%5F", 1)
@@ -39,7 +39,7 @@ def folder_name(column: str, value: str) -> str:
 
 
 def value_of(name: str) -> str | None:
-    """The value in a folder's name; ``None`` where only the manifest knows it."""
+    """The value in a folder's name; ``None`` if only the manifest has it."""
     _, _, escaped = name.partition("=")
     if MARK in escaped:
         return None
@@ -47,8 +47,8 @@ def value_of(name: str) -> str | None:
 
 
 def hour_name(hour: int | None) -> str:
-    """``2024-05-01-13``, in UTC, of hours since 1970; ``unknown`` for ``None``. Every time in 64 bits of nanoseconds is
-    in the calendar."""
+    """``2024-05-01-13`` in UTC for hours since 1970; ``unknown`` for ``None``. The calendar covers every time in 64-bit
+    nanoseconds."""
     if hour is None:
         return UNKNOWN_HOUR
     days, hours = divmod(hour, 24)
@@ -57,7 +57,7 @@ def hour_name(hour: int | None) -> str:
 
 
 def _is_writable(letter: str) -> bool:
-    """A character that a folder's name has as itself, or as two hex digits."""
+    """Whether a folder's name can have this character, as itself or as two hex digits."""
     return letter.isascii() or letter.isprintable()
 
 

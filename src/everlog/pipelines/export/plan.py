@@ -1,5 +1,5 @@
-"""What an export has still to do: for each stream, the splits of the addresses that are not exported yet; and what is
-exported once some of them are done."""
+"""Plans an export: for each stream, the splits of the addresses that are not exported yet, and what is exported once
+some of them are done."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Plan:
-    """Splits in order, and what the plan knows of their stores. ``left_out``: stores that could not be opened, with
+    """Splits in order, and the families of their streams. ``left_out``: stores that could not be opened, with
     ``onFault=skip``."""
 
     splits: list[SplitToExport] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Plan:
 
 
 def named_as_before(stores: Sequence[FoundStore], manifest: Manifest) -> list[FoundStore]:
-    """The stores under the names that an export has for them: another path may lead to one of them by now."""
+    """The stores under the names that the export has for them, even if another path leads to them now."""
     known = {identity(key.store): key.store for key in manifest.streams}
     return [replace(store, path=known.get(identity(store.path), store.path)) for store in stores]
 
@@ -55,9 +55,9 @@ def named_as_before(stores: Sequence[FoundStore], manifest: Manifest) -> list[Fo
 def plan_export(
     stores: Sequence[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]], manifest: Manifest
 ) -> Plan:
-    """All that is not in the manifest. Raises :class:`UnknownStream` when no store has a stream that was asked for,
-    :class:`CorruptData` where a stream is another one than that which was exported, or where records went before they
-    were exported (unless ``failOnDataLoss`` is false)."""
+    """Plan the export of all that is not in the manifest. Raises :class:`UnknownStream` if no store has a requested
+    stream, :class:`CorruptData` if a stream is not the one that was exported under its name, or if records were removed
+    before they were exported (unless ``failOnDataLoss`` is false)."""
     plan = Plan()
     matched: set[str] = set()
     names: set[str] = set()
@@ -76,12 +76,14 @@ def plan_export(
             plan.left_out.append(f"{found.path}: {error}")
     if unknown := [pattern for pattern in scan.streams if pattern not in matched]:
         known = ", ".join(sorted(names)[:20]) or "no streams"
-        raise UnknownStream("stream", found=", ".join(map(repr, unknown)), expected=f"a name or pattern of {known}")
+        found_names = ", ".join(map(repr, unknown))
+        message = f"no stream {found_names}; the stores have {known}"
+        raise UnknownStream("stream", found=found_names, expected=f"a name or pattern of {known}", message=message)
     return plan
 
 
 class OtherStream(CorruptData):
-    """A stream is not the one that was exported under its name, or lacks what was not exported yet."""
+    """A stream is not the one that was exported under its name, or lacks records that were not exported yet."""
 
 
 def _plan_stream(
@@ -106,17 +108,16 @@ def _plan_stream(
         for number, split in enumerate(splits):
             begin = start if number == 0 or split.start is None else split.start
             following = splits[number + 1].start if number + 1 < len(splits) else None
-            # Between what was exported before, all is final: something lies behind it, and no writer is late.
+            # Ranges between exported ones are final: later records exist, and no writer is late.
             is_last = end >= _end(before) or end in open_ends
             until = following if following is not None else None if is_last else end
             plan.splits.append(SplitToExport(len(plan.splits), key, found, split, begin, until))
 
 
 def _parts(ranges: Iterable[Range], ends: Iterable[int]) -> Iterator[Range]:
-    """The same addresses, each range parted at the ends that lie in it.
+    """Split each range at the ends that lie in it.
 
-    >>> list(_parts([(0, 5), (7, 9)], (3, 5, 8)))
-    [(0, 3), (3, 5), (7, 8), (8, 9)]
+    >>> list(_parts([(0, 5), (7, 9)], (3, 5, 8))) [(0, 3), (3, 5), (7, 8), (8, 9)]
     """
     for start, end in ranges:
         for at in ends:
@@ -127,22 +128,22 @@ def _parts(ranges: Iterable[Range], ends: Iterable[int]) -> Iterator[Range]:
 
 
 def _end(before: ExportedStream | None) -> int:
-    """Behind the last range."""
+    """The end of the last range."""
     return before.ranges[-1][1] if before is not None and before.ranges else 0
 
 
 def check_same(
     store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream, level: Level = Level.RECORD
 ) -> bool:
-    """Whether the last record that was exported is there; False where it was removed since, or is damaged. Raises
-    :class:`OtherStream` where another one is there, or none in the midst of the stream, or the stream ends before."""
+    """Whether the last exported record is still there; false if it was removed since or is damaged. Raises
+    :class:`OtherStream` if a different record or none is at its address, or if the stream ends before it."""
     last = before.last
     if last is None:
         return False
     address = int(last["address"])
     names = [name for name in last if name != "address"]
     where = f"{key.store}: stream {key.stream}"
-    hint = "the store was replaced or cut: export it to another folder"
+    hint = "the store was replaced or truncated: export it to another folder"
     faults: list[Fault] = []
     scan = store.scan(
         key.stream, columns=names or ["length"], start=address, end=address + 1, level=level, on_fault=faults.append
@@ -152,26 +153,26 @@ def check_same(
             continue
         now = {name: batch.to_list(name)[0] for name in names}
         if any(now[name] != last[name] for name in names):
-            found = f"at {store.format_address(address)} a record with {now}"
+            found = f"a record with {now} at {store.format_address(address)}"
             then = {name: last[name] for name in names}
-            expected = f"{then}, as it was exported"
+            expected = f"{then} as exported"
             raise OtherStream(where, found=found, expected=expected, hint=hint)
         return True
     end = None if info.end is None else store.parse_address(info.end)
     if end is not None and end <= address:
-        found = f"an end at {info.end}"
-        expected = f"one behind {store.format_address(address)}, which was exported"
+        found = f"the stream's end at {info.end}"
+        expected = f"an end after {store.format_address(address)}, which was exported"
         raise OtherStream(where, found=found, expected=expected, hint=hint)
     if info.first is not None and store.parse_address(info.first) <= address and not faults:
-        expected = "the one that was exported"
+        expected = "the exported record"
         found = f"no record at {store.format_address(address)}"
         raise OtherStream(where, found=found, expected=expected, hint=hint)
     return False
 
 
 def _loss(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream, low: int) -> OtherStream | None:
-    """Records that went between two runs. Addresses of two columns do not tell whether one follows the other, unless
-    a whole number of the first is left out."""
+    """The error for records that were removed between two runs, or ``None``. With addresses of two columns consecutive
+    records can't be recognised, so only a skipped number in the first column counts."""
     if info.first is None or before.resume is None:
         return None
     first, resume = store.parse_address(info.first), before.resume
@@ -183,14 +184,14 @@ def _loss(store: Store, key: StreamKey, info: StreamInfo, before: ExportedStream
         return None
     return OtherStream(
         f"{key.store}: stream {key.stream}",
-        found=f"a first record at {info.first}",
-        expected=f"one at {store.format_address(resume)} or before, where the export goes on",
-        hint="they were removed before they were exported; failOnDataLoss=false goes on without them",
+        found=f"the first record at {info.first}",
+        expected=f"it at {store.format_address(resume)} or before, where the export resumes",
+        hint="records were removed before they were exported; failOnDataLoss=false continues without them",
     )
 
 
 def waves(splits: Sequence[SplitToExport], byte_count: int) -> Iterator[list[SplitToExport]]:
-    """Runs of splits of about so many bytes: what is done between two commits."""
+    """Groups of consecutive splits of about ``byte_count`` bytes, one for each commit."""
     wave: list[SplitToExport] = []
     size = 0
     for split in splits:
@@ -208,8 +209,8 @@ def exported(
 ) -> dict[StreamKey, ExportedStream]:
     """The streams once ``results`` are done, of which ``new`` have files that are not in ``before``.
 
-    A split whose records are all there, with records in a later split of the same stream, is final: a stream only grows
-    at its end. Of the last one, and of one at an open end, what was read is exported, and no more.
+    A split that was read completely and is followed by records in a later split of its stream is final, since a stream
+    only grows at its end. Of the last split, and of one at an open end, only what was read counts as exported.
     """
     streams = dict(before)
     by_stream: dict[StreamKey, list[SplitResult]] = {}
@@ -238,7 +239,7 @@ def exported(
 
 
 def _is_inside(stream: ExportedStream, until: int) -> bool:
-    """Whether something behind was exported before."""
+    """Whether later records were exported before."""
     return bool(stream.ranges) and until < stream.ranges[-1][1]
 
 
@@ -265,23 +266,23 @@ def _with_files(stream: ExportedStream, key: StreamKey, result: SplitResult) -> 
 
 
 def stream_folder(key: StreamKey) -> str:
-    """Where a stream's files are, below the export's folder."""
+    """A stream's folder, relative to the export's."""
     return f"{folder_name('store', key.store)}/{folder_name('stream', key.stream)}"
 
 
 def query_beside(
     manifest: Manifest, query: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What a run asks for, beside what the runs before did: where none of its families (the keys of ``options``) has
-    times to be named, it leaves open where they are."""
+    """The query of a run that adds to an export: if none of the run's families (the keys of ``options``) has
+    configurable times, the export's ``timestampFrom`` stays."""
     knows = any(TIMESTAMP_FROM in option_names(store_class(family).options_class) for family in options)
     return dict(query) if knows else {**query, "timestampFrom": manifest.query.get("timestampFrom")}
 
 
 def columns_of_all(manifest: Manifest, columns: list[Column], options: Mapping[str, Mapping[str, Any]]) -> list[Column]:
-    """The export's columns, where a run has stores of some of its families only, and what their table lacks are columns
-    of the others: those are null in what it adds. Else ``columns``, for :func:`check_query` to refuse where they
-    differ. ``options`` by family."""
+    """The export's columns, if the run has stores of only some of the export's families and the columns that it lacks
+    belong to the others: these are null in the added rows. Otherwise ``columns``, which :func:`check_query` then
+    refuses if they differ. ``options`` is keyed by family."""
     types = {str(field.type): kind for kind, field in zip(ColumnType, _fields(_of_each_type()), strict=True)}
     own = {field.name: str(field.type) for field in _fields(columns)}
     had = dict(manifest.columns)
@@ -302,13 +303,15 @@ def _fields(columns: Iterable[Column]) -> list[pa.Field]:
 
 
 def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns: Sequence[tuple[str, str]]) -> None:
-    """Raises :class:`UsageError` where a run asks for something else than the runs before."""
+    """Raise :class:`UsageError` if a run asks for something else than the earlier runs."""
     if manifest.kind != kind:
-        raise UsageError("format", found=kind, expected=f"{manifest.kind}, as this export has it")
+        raise UsageError("format", found=kind, expected=f"{manifest.kind}, the format of this export")
     for name in sorted({*manifest.query, *query}):
         if manifest.query.get(name) != query.get(name):
-            found, expected = repr(query.get(name)), f"{manifest.query.get(name)!r}, as in the runs before"
-            raise UsageError(f"option {name}", found=found, expected=expected, hint="or another folder")
+            found, expected = repr(query.get(name)), f"{manifest.query.get(name)!r} as in earlier runs"
+            raise UsageError(
+                f"option {name}", found=found, expected=expected, hint="export to another folder to change it"
+            )
     if tuple(columns) != manifest.columns:
         had = dict(manifest.columns)
         found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind)

@@ -1,4 +1,4 @@
-"""Reading what an export has: its files batch by batch, in whatever format, and whether they are as written."""
+"""Reads an export's files batch by batch, in any format, and checks that they are as written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ = ("length", "crc32", "payload")
 
 @dataclass(frozen=True, slots=True)
 class FileToRead:
-    """A file of a manifest, and where it is."""
+    """A file of a manifest, and its current path."""
 
     key: StreamKey
     place: str
@@ -45,8 +45,8 @@ def files_of(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> list[F
 
 
 def batches_of(place: str, kind: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a file. JSON's are turned back: payloads to bytes, checksums to numbers. Raises
-    :class:`CorruptData`, :class:`StoreUnavailable`."""
+    """Some columns of a file. JSON values are decoded: payloads to bytes, checksums to numbers. Raises
+    :class:`CorruptData` or :class:`StoreUnavailable`."""
     import pyarrow as pa
 
     try:
@@ -65,7 +65,8 @@ def batches_of(place: str, kind: str, columns: Sequence[str]) -> Iterator[pa.Rec
                 yield from file.iter_batches(BATCH_ROWS, columns=list(columns))
     except OSError as error:
         if isinstance(error, FileNotFoundError):
-            raise StoreUnavailable(place, found="no file", expected="one that was exported") from error
+            message = f"exported file is missing: {place}"
+            raise StoreUnavailable(place, found="no such file", expected="an exported file", message=message) from error
         if isinstance(error, NotRegular):
             raise unreadable(place, error) from error
         raise CorruptData(place, found=str(error)[:200], expected=f"a file of {kind}") from error
@@ -91,7 +92,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def check_files(group: list[FileToRead]) -> Iterator[tuple[StreamKey, str]]:
-    """What is wrong with each of some files of which something is."""
+    """The damaged files among ``group``, each with what is wrong."""
     for file in group:
         try:
             problem = check_file(file)
@@ -114,7 +115,7 @@ def check_file(wanted: FileToRead) -> str | None:
         lengths, sums, payloads = (batch.column(number).to_pylist() for number in range(3))
         for length, crc32, payload in zip(lengths, sums, payloads, strict=True):
             if payload is None or len(payload) != length or ieee.checksum(payload) != crc32:
-                return f"{place}: a payload that is not what its length and CRC-32 say"
+                return f"{place}: a payload does not match its length and CRC-32"
     if rows != file.rows:
         return f"{place}: {rows} rows, expected {file.rows}"
     return None

@@ -1,4 +1,4 @@
-"""What a task of an export does: reads splits, and writes each into files of its own, in the folder of staged files."""
+"""A task of an export: reads splits, and writes each to files of its own in the staging folder."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_SAMPLES = 20
-"""Faults of a split that are told one by one; the rest are counted."""
+"""Faults of a split that are reported individually; further ones are only counted."""
 GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
-"""Faults that mean that a file was deleted while it was read."""
+"""Faults of a file that was deleted while it was read."""
 IDENTITY = ("length", "timestamp_ns", "crc32")
-"""What is kept of the last record of a stream, to know it again: those of them that are read anyway."""
+"""Columns of a stream's last record that are kept to recognise it, as far as they are read anyway."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitToExport:
-    """A split of a stream. ``until``: where the next split of the plan begins, ``None`` behind the last one."""
+    """A split of a stream. ``until`` is the start of the plan's next split, ``None`` for the last one."""
 
     number: int
     key: StreamKey
@@ -50,7 +50,7 @@ class SplitToExport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What all tasks of a run need to know. ``columns`` are those of the files, ``folder`` is that of staged files."""
+    """What all tasks of a run need. ``columns`` are the files' columns, ``folder`` is the staging folder."""
 
     scan: ScanOptions
     options: Mapping[str, Mapping[str, Any]]
@@ -62,8 +62,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class SplitResult:
-    """What became of a split. ``first`` and ``last`` are addresses of records that were read, whether they were in the
-    range of time or not, ``resume`` is behind the last one. ``error``: it could not be read, and has no files."""
+    """The result of a split. ``first`` and ``last`` are addresses of the records read, even those outside the time
+    range; ``resume`` is the lowest possible address of the next one. ``error``: why it could not be read; then it has
+    no files."""
 
     number: int
     key: StreamKey
@@ -79,8 +80,8 @@ class SplitResult:
 
 
 def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
-    """Export splits one after the other. Damage and what vanished are told in the result: a task that is tried again
-    finds the same."""
+    """Export splits one after another. Damage and vanished data are part of the result rather than raised: a retried
+    task would find the same."""
     for split in splits:
         try:
             with open_store(split.store.path, family=split.store.family, **work.options[split.store.family]) as store:
@@ -93,7 +94,7 @@ def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
 
 
 def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
-    """What is told of an error that the options say to go on behind; else ``None``."""
+    """The text of an error that the options allow to skip, otherwise ``None``."""
     if is_gone(error):
         return None if scan.fail_on_data_loss else str(error)
     is_damage = isinstance(error, CorruptData | UnsupportedVersion)
@@ -101,7 +102,7 @@ def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
 
 
 def _gone(split: SplitToExport, error: EverlogError) -> EverlogError:
-    hint = error.hint or "gone since the export was planned; failOnDataLoss=false goes on without it"
+    hint = error.hint or "it was removed after the export was planned; failOnDataLoss=false continues without it"
     where = error.where if error.where.startswith(split.store.path) else f"{split.store.path}: {error.where}"
     return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
 
@@ -119,10 +120,10 @@ class _SplitExport:
     _fault_count: int = 0
 
     def run(self) -> SplitResult:
-        """Read and write it; no file is left where that fails."""
+        """Read the split and write its files; no file is left if that fails."""
         work, todo = self.work, self.todo
         self.result = SplitResult(todo.number, todo.key)
-        # A task that is tried again, while the first try still runs somewhere, must not meet its files.
+        # Unique: the first attempt of a retried task may still be running.
         prefix = f"part-{todo.number:06d}-{os.urandom(8).hex()}"
         self._files = HourFiles(work.folder, prefix, work.kind, work.schema)
         try:
@@ -131,7 +132,7 @@ class _SplitExport:
             except EverlogError as error:
                 if (lost := _passed_over(work.scan, error)) is None:
                     raise
-                self.result = replace(self.result, lost=lost)  # what was read before stays
+                self.result = replace(self.result, lost=lost)  # keep what was read before
             files = tuple(self._files.close())
         except BaseException:
             self._files.abandon()
@@ -151,9 +152,9 @@ class _SplitExport:
         decoded = {column.name for column in sbe.columns} & set(work.columns) if sbe is not None else set()
         if decoded or (sbe is not None and sbe.needs_payload):
             wanted.add(PAYLOAD.name)
-        # The time and the address of each row stay beside it, whatever columns the files have.
-        beside = [pa.field("timestamp_ns", pa.int64()), pa.field("address", pa.string())]
-        lacking = [field for field in beside if field.name not in work.schema.names]
+        # Time and address are needed for each row, even if the files do not have these columns.
+        needed = [pa.field("timestamp_ns", pa.int64()), pa.field("address", pa.string())]
+        lacking = [field for field in needed if field.name not in work.schema.names]
         batches = ArrowBatches(pa.schema([*work.schema, *lacking]))
         columns = [name for name in available if name in wanted]
         for batch in store.scan_split(self.todo.split, columns=columns, level=work.scan.level, on_fault=self._on_fault):
@@ -176,7 +177,7 @@ class _SplitExport:
             self._files.write(hour, part.select(self.work.schema.names), ends)
 
     def _take_place(self, batch: Any) -> None:
-        """Where the batch begins and ends, and what its last record is."""
+        """Record the batch's first and last address and the identity of its last record."""
         end = batch.row_count - 1
         addresses = batch.data["address"]
         first, last = (self.store.parse_address(value_at(addresses, row)) for row in (0, end))
@@ -194,7 +195,7 @@ class _SplitExport:
 
     def _on_fault(self, fault: Fault) -> None:
         path = self.todo.store.path
-        if fault.code in GONE:  # retention took it while it was read: that is no damage
+        if fault.code in GONE:  # deleted by retention while being read, which is not damage
             lost = FileChanged(f"{path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
             if self.work.scan.fail_on_data_loss:
                 raise lost

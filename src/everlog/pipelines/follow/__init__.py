@@ -1,1 +1,1 @@
-"""Live queries: which stores and streams there are, how far they have come, what the next batch holds."""
+"""Live queries: which stores and streams exist, how far they reach, and what the next batch holds."""

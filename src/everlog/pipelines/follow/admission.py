@@ -1,4 +1,4 @@
-"""How far a batch goes: every stream gets its share of what a batch may have, so that none waits for another."""
+"""Limits the size of a batch: every stream gets its share, so that none has to wait for another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A stream with something new: records of ``start <= address < end``."""
+    """A stream with new records, ``start <= address < end``."""
 
     key: Key
     start: int
@@ -24,8 +24,8 @@ CutAt = Callable[[Pending, CutLimit], Cut]
 
 
 def admit(pending: Sequence[Pending], limit: CutLimit, cut: CutAt, first: int = 0) -> dict[Key, int]:
-    """The address up to which each stream is read in this batch; those not in it wait. Shares are given out beginning
-    with stream number ``first``, twice: what streams with little leave goes to the others."""
+    """The address up to which each stream is read in this batch; streams not in the result wait. Shares are assigned
+    beginning with stream number ``first``, in two rounds: what streams with few records leave goes to the others."""
     if limit.records is None and limit.byte_count is None:
         return {one.key: one.end for one in pending}
     waiting = [*pending[first % len(pending) :], *pending[: first % len(pending)]] if pending else []
@@ -38,7 +38,7 @@ def admit(pending: Sequence[Pending], limit: CutLimit, cut: CutAt, first: int = 
                 break
             share = _share(records, size, len(waiting) - number)
             found = cut(one, share)
-            # A record larger than what is left is taken when it is the first of the batch.
+            # A record larger than the remaining room is only admitted as the first of the batch.
             if size is not None and ends and found.byte_count > size:
                 continue
             records = None if records is None else records - found.record_count

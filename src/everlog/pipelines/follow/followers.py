@@ -1,4 +1,4 @@
-"""Opens the follower of a store."""
+"""Opens a store's follower."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Offsets of a live query: store -> stream -> where the next record is. Pure functions over what Spark keeps as JSON.
+"""Offsets of a live query: the next record of each stream of each store. Pure functions over the JSON that Spark keeps.
 
     {"version": 1, "stores": {"/data/archive": {"3": "4096", "7": ["1024", "2048"]}}}
 
-An address is text, as everywhere. Of ``["from", "to"]`` the batch that ends here began at ``from``, wherever the one
-before it ended: the first batch of a stream, and one behind a loss. So a batch that is run again after a restart has
-the same records, even where the query began at ``latest``, which by then is somewhere else. ``["from", "to", "again"]``
-is a batch of a stream made anew that has the addresses of the batch before: Spark runs no batch between equal offsets.
-A stream that is not named has not been read yet: it begins at its first record.
+Addresses are texts. ``["from", "to"]`` means that the batch that ends here began at ``from``, not where the previous
+batch ended: the first batch of a stream, and the first one after a loss. So a batch that is repeated after a restart
+has the same records, even if the query began at ``latest``, which has moved since. ``["from", "to", "again"]`` is a
+batch of a recreated stream that has the same addresses as the previous batch: Spark runs no batch between equal
+offsets. A stream that is not listed has not been read yet and begins at its first record.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ AGAIN = "again"
 
 
 class Mark(NamedTuple):
-    """Where the next record of a stream is; ``origin``: where the batch that ends here began, if not where the one
-    before it ended. ``again``: tells it from the mark before, which has the same addresses."""
+    """The address of a stream's next record. ``origin``: where the batch that ends here began, if not where the
+    previous one ended. ``again`` distinguishes it from a previous mark with the same addresses."""
 
     address: str
     origin: str | None = None
     again: bool = False
 
-    def behind(self, known: Mark | None) -> Mark:
-        """This mark as it follows on another."""
+    def following(self, known: Mark | None) -> Mark:
+        """This mark as the successor of ``known``."""
         return self._replace(again=not known.again) if known is not None and known[:2] == self[:2] else self
 
 
@@ -41,14 +41,14 @@ Marks = dict[str, dict[str, Mark]]
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """``is_initial``: no batch ended here yet."""
+    """The marks of all streams. ``is_initial``: no batch has ended here yet."""
 
     marks: Marks = field(default_factory=dict)
     is_initial: bool = False
 
 
 class Range(NamedTuple):
-    """Records of a stream with ``start <= address < end``; without ``start`` from the first one on."""
+    """Records of a stream with ``start <= address < end``, or from the first record on if ``start`` is ``None``."""
 
     store: str
     stream: str
@@ -57,7 +57,7 @@ class Range(NamedTuple):
 
 
 def to_json(offset: Offset) -> dict[str, Any]:
-    """As Spark keeps it; equal offsets give equal text."""
+    """The form that Spark keeps; equal offsets give equal texts."""
     stores = {
         store: {
             stream: mark.address if mark.origin is None else [mark.origin, mark.address, *[AGAIN] * mark.again]
@@ -70,13 +70,14 @@ def to_json(offset: Offset) -> dict[str, Any]:
 
 
 def from_json(data: Any) -> Offset:
-    """Raises :class:`UnsupportedVersion` for one of a newer everlog, :class:`CorruptData` for what is none."""
+    """Parse an offset. Raises :class:`UnsupportedVersion` if a newer everlog wrote it, :class:`CorruptData` if it is
+    not an offset."""
     version = data.get("version") if isinstance(data, dict) else None
     if not isinstance(version, int) or version < 1:
         raise CorruptData(WHERE, found=repr(data)[:80], expected="a JSON object with a version")
     if version > VERSION:
         raise UnsupportedVersion(
-            WHERE, found=f"version {version}", expected=f"up to {VERSION}", hint="made by a newer everlog"
+            WHERE, found=f"version {version}", expected=f"up to {VERSION}", hint="written by a newer everlog"
         )
     stores = data.get("stores")
     if not isinstance(stores, dict) or not all(isinstance(streams, dict) for streams in stores.values()):
@@ -90,7 +91,7 @@ def _mark(value: Any) -> Mark:
         return Mark(value)
     if isinstance(value, list) and len(value) in (2, 3) and all(isinstance(part, str) for part in value):
         return Mark(value[1], value[0], value[2:] == [AGAIN])
-    raise CorruptData(WHERE, found=repr(value)[:80], expected="an address, or two")
+    raise CorruptData(WHERE, found=repr(value)[:80], expected="one or two addresses")
 
 
 def ranges(start: Offset, end: Offset) -> Iterator[Range]:
@@ -107,5 +108,5 @@ def ranges(start: Offset, end: Offset) -> Iterator[Range]:
 
 
 def addresses(marks: Marks) -> Mapping[str, Mapping[str, str]]:
-    """Without where batches began."""
+    """The addresses alone, without the batches' origins."""
     return {store: {name: mark.address for name, mark in streams.items()} for store, streams in marks.items()}

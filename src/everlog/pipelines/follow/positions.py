@@ -1,4 +1,4 @@
-"""From one offset to the next: what a batch may have, and what was lost meanwhile."""
+"""From one offset to the next: what a batch may contain, and what was lost since the last one."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ Ends = dict[str, dict[str, int]]
 
 @dataclass(slots=True)
 class Positions:
-    """Finds offsets for a query. ``target``: with ``Trigger.AvailableNow`` the ends at which it stops."""
+    """Finds a query's offsets. ``target``: the ends at which the query stops, with ``Trigger.AvailableNow``."""
 
     tracker: Tracker
     scan: ScanOptions
     live: LiveOptions
     target: Ends | None = None
-    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _reported: set[tuple[str, ...]] = field(default_factory=set)
     _turn: int = 0
     _initial: Offset | None = None
 
     def initial(self) -> Offset:
-        """Where a query without a checkpoint begins. Spark asks for it before each batch until one had something: it
-        stays the same. Raises :class:`UsageError` for an address that is none."""
+        """Where a query without a checkpoint begins. Spark asks before each batch until one has records, so the answer
+        stays the same. Raises :class:`UsageError` for an invalid address."""
         if self._initial is None:
             self._initial = self._found_initial()
         return self._initial
@@ -52,7 +52,7 @@ class Positions:
         stores = self.tracker.poll()
         if missing := sorted(given.keys() - stores.keys()):
             known = ", ".join(stores)
-            message = f"startingOffsets names {missing[0]}, which is none of the query's stores: {known}"
+            message = f"startingOffsets names {missing[0]}, which is not among the query's stores: {known}"
             raise UsageError("startingOffsets", found=missing[0], expected=f"one of {known}", message=message)
         for key, tracked in stores.items():
             follower = tracked.follower
@@ -72,8 +72,8 @@ class Positions:
         return Offset(marks, is_initial=True)
 
     def _aligned(self, key: str, follower: Follower, name: str, extent: StreamExtent, address: str) -> int:
-        """Where to begin that was told to begin at an address; 0 is before the first record of all. Raises
-        :class:`DataLost` where what is there begins behind it, or ends before."""
+        """Where to begin, given an address from ``startingOffsets``; 0 is before the very first record. Raises
+        :class:`DataLost` if the stream's records begin after it or end before it."""
         at = follower.parse_address(address)
         begin = follower.align(name, at, extent)
         if not extent.is_unknown and (0 < at < extent.first or at > extent.end):
@@ -84,12 +84,12 @@ class Positions:
         return begin
 
     def freeze(self) -> None:
-        """The query ends at what is there now."""
+        """Let the query end at the current ends."""
         stores = self.tracker.poll()
         self.target = {key: {name: r.end for name, r in t.extents.items()} for key, t in stores.items()}
 
     def ends(self) -> Offset:
-        """The ends at the last look."""
+        """The ends at the last poll."""
         marks: Marks = {}
         for key, tracked in self.tracker.stores.items():
             if tracked.follower is not None:
@@ -98,14 +98,14 @@ class Positions:
         return Offset(marks)
 
     def next(self, start: Offset, limit: CutLimit) -> Offset:
-        """Where the batch that begins at ``start`` ends; equal to ``start`` where there is nothing new. Raises
+        """The end of the batch that begins at ``start``; equal to ``start`` if there is nothing new. Raises
         :class:`DataLost`."""
         for before, key in self.tracker.know(start.marks).items():
             if self.target is not None and before in self.target:
                 self.target[key] = self.target.pop(before)
         stores = self.tracker.poll()
         marks: Marks = {store: dict(streams) for store, streams in start.marks.items()}
-        self._miss(start, stores, marks)
+        self._report_gone(start, stores, marks)
         pending: list[Pending] = []
         origins: dict[Key, str | None] = {}
         for key, tracked in stores.items():
@@ -126,7 +126,7 @@ class Positions:
         for (key, name), address in admit(pending, limit, self._cut, self._turn).items():
             text = self._follower(key).format_address(address)
             known = start.marks.get(key, {}).get(name)
-            marks.setdefault(key, {})[name] = Mark(text, origins[key, name]).behind(known)
+            marks.setdefault(key, {})[name] = Mark(text, origins[key, name]).following(known)
         return Offset(marks, is_initial=start.is_initial and marks == start.marks)
 
     def _follower(self, key: str) -> Follower:
@@ -141,7 +141,7 @@ class Positions:
     def _begin(
         self, key: str, tracked: TrackedStore, name: str, extent: StreamExtent, known: Mark | None, is_initial: bool
     ) -> tuple[int, str | None]:
-        """Where the stream's next batch begins, and that as text where the former offset does not tell."""
+        """Where the stream's next batch begins, and the same as text if it differs from the previous offset."""
         follower = tracked.follower
         assert follower is not None
         if known is None:
@@ -153,9 +153,9 @@ class Positions:
         at = follower.parse_address(known.address)
         was_recreated = tracked.rewritten.get(name)
         if was_recreated:
-            return self._jump(key, follower, name, (at, extent.first), "another stream, made anew under that name")
+            return self._jump(key, follower, name, (at, extent.first), "a recreated stream under that name")
         if was_recreated is not None and extent.first < at <= extent.end:
-            to, found = follower.align(name, at, extent), "truncated, and written on past where it ended"
+            to, found = follower.align(name, at, extent), "truncated and then extended beyond its old end"
             return self._jump(key, follower, name, (at, to), found)
         if extent.first <= at <= extent.end:
             return at, known.address if is_initial else None
@@ -163,31 +163,32 @@ class Positions:
             return at, None
         text = follower.format_address
         if at < extent.first:
-            to, found = extent.first, f"purged: the first record there is {text(extent.first)}"
+            to, found = extent.first, f"purged: the first record is {text(extent.first)}"
         else:
             to = extent.first if tracked.came_back else follower.restart(at, extent)
-            found = f"truncated, or made anew: it ends at {text(extent.end)}"
+            found = f"truncated or recreated: it ends at {text(extent.end)}"
         return self._jump(key, follower, name, (at, to), found)
 
     def _jump(self, key: str, follower: Follower, name: str, way: tuple[int, int], found: str) -> tuple[int, str]:
-        """Over what was lost of a stream, from where to where."""
+        """Skip lost records of a stream; ``way`` is from where to where."""
         at, to = map(follower.format_address, way)
-        self._lost((key, name, at, to), f"{key}: stream {name}", found, at, f"goes on at {to}")
+        self._lost((key, name, at, to), f"{key}: stream {name}", found, at, f"continues at {to}")
         self.tracker.stores[key].rewritten.pop(name, None)
         return way[1], to
 
-    def _miss(self, start: Offset, stores: dict[str, TrackedStore], marks: Marks) -> None:
-        """Stores and streams of ``start`` that are gone. One that was read to its known end is forgotten."""
+    def _report_gone(self, start: Offset, stores: dict[str, TrackedStore], marks: Marks) -> None:
+        """Report stores and streams of ``start`` that are gone. A stream that was read to its known end is
+        forgotten."""
         for key, streams in start.marks.items():
             tracked = stores.get(key)
             if tracked is None and is_there(key):
-                continue  # the query is about other paths now
+                continue  # the query reads other paths now
             follower = None if tracked is None else tracked.follower
             if tracked is None or tracked.is_gone:
                 at = ", ".join(f"{name} at {mark.address}" for name, mark in list(streams.items())[:8])
                 self._lost((key, "gone"), key, f"no store; streams were read up to: {at}", None, "waits for it")
             elif follower is not None:
-                self._told.discard((key, "gone"))
+                self._reported.discard((key, "gone"))
                 for name in streams.keys() - tracked.extents.keys():
                     if self._is_left_out(name):
                         continue
@@ -202,14 +203,14 @@ class Positions:
         return bool(patterns) and not any(p == stream or fnmatchcase(stream, p) for p in patterns)
 
     def _lost(self, event: tuple[str, ...], where: str, found: str, address: str | None, otherwise: str) -> None:
-        """An error, or a warning, told once."""
-        expected = "what was not read yet" if address is None else f"records from {address} on"
+        """Raise :class:`DataLost`, or with ``failOnDataLoss=false`` warn once."""
+        expected = "the unread records" if address is None else f"records from {address} on"
         if self.scan.fail_on_data_loss:
             hint = f"records may be lost; failOnDataLoss=false {otherwise}"
             raise DataLost(where, found=found, expected=expected, hint=hint)
-        if event not in self._told:
-            self._told.add(event)
-            LOG.warning("%s: data loss: found %s, expected %s; the query %s", where, found, expected, otherwise)
+        if event not in self._reported:
+            self._reported.add(event)
+            LOG.warning("%s: data loss: %s; expected %s; the query %s", where, found, expected, otherwise)
 
     def splits(self, start: Offset, end: Offset) -> Iterator[tuple[FoundStore, Split]]:
         """What the batch between two offsets reads. Raises :class:`DataLost`."""
@@ -217,12 +218,12 @@ class Positions:
         for one in ranges(start, end):
             tracked = self.tracker.tracked(one.store)
             if tracked is not None and not tracked.is_gone and tracked.follower is None:
-                continue  # it can't be read, and was left out with a warning
+                continue  # unreadable; a warning was logged
             if tracked is None or tracked.follower is None:
-                self._lost((one.store, "gone"), one.store, "no store", None, "goes on without it")
+                self._lost((one.store, "gone"), one.store, "no store", None, "continues without it")
             elif one.stream not in tracked.extents:
                 where = f"{one.store}: stream {one.stream}"
-                self._lost((one.store, one.stream, "gone"), where, "no such stream", one.start, "goes on without it")
+                self._lost((one.store, one.stream, "gone"), where, "no such stream", one.start, "continues without it")
             else:
                 yield from self._of_range(one, tracked, tracked.follower)
 
@@ -233,14 +234,14 @@ class Positions:
         text = follower.format_address
         where = f"{one.store}: stream {one.stream}"
         if first < extent.first < end or (first < end <= extent.first):
-            found = f"purged: the first record there is {text(extent.first)}"
+            found = f"purged: the first record is {text(extent.first)}"
             self._lost(
-                (one.store, one.stream, text(first)), where, found, text(first), f"goes on at {text(extent.first)}"
+                (one.store, one.stream, text(first)), where, found, text(first), f"continues at {text(extent.first)}"
             )
         if end > extent.end:
-            found = f"truncated, or made anew: it ends at {text(extent.end)}"
+            found = f"truncated or recreated: it ends at {text(extent.end)}"
             expected = text(max(first, extent.end))
-            self._lost((one.store, one.stream, text(end)), where, found, expected, "goes on with what is there")
+            self._lost((one.store, one.stream, text(end)), where, found, expected, "continues with what is there")
         first, end = max(first, extent.first), min(end, extent.end)
         if first < end:
             for split in follower.splits(one.stream, first, end, split_bytes=self.scan.split_bytes):

@@ -1,4 +1,4 @@
-"""The stores of a live query, followed: which there are, which streams they have, and how far those have come."""
+"""Follows the stores of a live query: which exist, which streams they have, and how far these reach."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from everlog.pipelines.scan.columns import FamilyOptions
 from everlog.pipelines.scan.options import SKIP, ScanOptions
 from everlog.stores import family_named, store_class
 
-LOOKS = 3
-"""A store that is being changed is looked at again: files may vanish between a list of names and the opening."""
-SECONDS_BETWEEN_LOOKS = (0.002, 0.02)
+POLL_ATTEMPTS = 3
+"""Attempts to poll a store that is being changed: files may vanish between listing and opening."""
+SECONDS_BETWEEN_ATTEMPTS = (0.002, 0.02)
 
 LOG = logging.getLogger("everlog.spark")
 
 
 def store_key(path: str) -> str:
-    """What a store is called in offsets: its absolute path, whatever folder the driver runs in."""
+    """A store's name in offsets: its absolute path, independent of the driver's working folder."""
     path = path.removeprefix("file://")
     return path if "://" in path else os.path.abspath(path)
 
 
 @dataclass(slots=True)
 class TrackedStore:
-    """A store and its streams at the last look; ``is_gone``: there was no store then."""
+    """A store and its streams at the last poll; ``is_gone``: the store was missing then."""
 
     store: FoundStore
     options: Mapping[str, Any]
@@ -43,17 +43,17 @@ class TrackedStore:
     extents: dict[str, StreamExtent] = field(default_factory=dict)
     is_gone: bool = False
     ends: dict[str, int] = field(default_factory=dict)
-    """Where the option ``end`` is in each stream."""
+    """The address of the option ``end`` in each stream."""
     rewritten: dict[str, bool] = field(default_factory=dict)
-    """Streams that were cut and have grown again, or (true) were made anew: who reads on there is to be told, and takes
-    them out."""
+    """Streams that were truncated and have grown again (false) or were recreated (true). The reader must handle them,
+    and removes them from here."""
     came_back: bool = False
-    """Whether the store was gone before the last look."""
+    """Whether the store was missing before the last poll."""
 
 
 class Tracker:
-    """Follows all stores behind the paths of a query. New stores are looked for every ``discovery_s`` seconds, new
-    streams at each look."""
+    """Follows all stores of a query's paths. New stores are searched for every ``discovery_s`` seconds, new streams at
+    each poll."""
 
     def __init__(self, scan: ScanOptions, options: FamilyOptions, discovery_s: float) -> None:
         self._scan = scan
@@ -66,12 +66,12 @@ class Tracker:
         self.stores: dict[str, TrackedStore] = {}
 
     def know(self, keys: Collection[str]) -> dict[str, str]:
-        """Keys of an offset: a store that another path leads to as well, such as a link made since, keeps its key.
-        Returns which stores were called something else until now: that, and their key."""
+        """Register the keys of an offset: a store that another path leads to, such as a new link, keeps its key.
+        Returns the stores that had another key until now, as old key -> new key."""
         renamed = {}
         for key in keys:
             if key in self.stores:
-                continue  # links are not followed for each store in each batch
+                continue  # avoid resolving links for each store in each batch
             known = self._keys.setdefault(identity(key), key)
             if known not in keys and known in self.stores:
                 self._keys[identity(key)] = renamed[known] = key
@@ -79,29 +79,29 @@ class Tracker:
         return renamed
 
     def poll(self) -> dict[str, TrackedStore]:
-        """All stores as they are now, by key. Raises :class:`CorruptData` for one that can't be read at all, unless
+        """All stores in their current state, by key. Raises :class:`CorruptData` for an unreadable store, unless
         ``onFault`` is ``skip``."""
         now = time.monotonic()
         if self._discovered_at is None or now - self._discovered_at >= self._discovery_s:
             self._discover()
             self._discovered_at = now
         for tracked in self.stores.values():
-            self._look_at(tracked)
+            self._poll_store(tracked)
         return self.stores
 
     def tracked(self, key: str) -> TrackedStore | None:
-        """A store by its key, looked at if it was not yet."""
+        """The store with this key, polled if it was not yet."""
         if self._discovered_at is None:
             self.poll()
         return self.stores.get(key)
 
-    def _tell_missed(self, path: str, error: EverlogError) -> None:
-        """Once until it can be looked at again: a folder that fails keeps new stores beside it from being found."""
+    def _report_missed(self, path: str, error: EverlogError) -> None:
+        """Warn once until the path is readable again: a folder that fails also hides new stores next to it."""
         if not isinstance(error, StoreUnavailable) or is_missing(error):
-            LOG.debug("%s: no stores now: %s", path, error)
+            LOG.debug("%s: no stores at present: %s", path, error)
         elif path not in self._missed:
             self._missed.add(path)
-            LOG.warning("%s: no new stores are found there for now: %s", path, error)
+            LOG.warning("%s: can't search for new stores at present: %s", path, error)
 
     def _discover(self) -> None:
         found: list[FoundStore] = []
@@ -109,8 +109,8 @@ class Tracker:
             try:
                 found += find_stores((path,), self._scan.family)
             except (NotAStore, StoreUnavailable) as error:
-                # Stores that were found there before are still looked at, and missed.
-                self._tell_missed(path, error)
+                # Stores found there before are still polled, and reported if they are missing.
+                self._report_missed(path, error)
             else:
                 self._missed.discard(path)
         for store in found:
@@ -120,7 +120,7 @@ class Tracker:
             why = family_named(store.family).not_followed
             if why is None and store.family not in self._options:
                 why = (
-                    f"the query began without a store of family {store.family}, so that its table has no columns for "
+                    f"the query began without a store of family {store.family}, so its table has no columns for "
                     "it; start the query again"
                 )
             if why is not None:
@@ -133,8 +133,8 @@ class Tracker:
                 options["include_all"] = True
             self.stores[key] = TrackedStore(store, options)
 
-    def _look_at(self, tracked: TrackedStore) -> None:
-        for attempt in range(LOOKS):
+    def _poll_store(self, tracked: TrackedStore) -> None:
+        for attempt in range(POLL_ATTEMPTS):
             try:
                 if tracked.follower is None:
                     tracked.follower = open_follower(tracked.store, tracked.options)
@@ -144,10 +144,10 @@ class Tracker:
                 if not is_there(tracked.store.path):
                     tracked.extents, tracked.is_gone = {}, True
                     return
-                if attempt == LOOKS - 1:
+                if attempt == POLL_ATTEMPTS - 1:
                     raise
-                LOG.debug("%s: looked at again: %s", tracked.store.path, error)
-                time.sleep(SECONDS_BETWEEN_LOOKS[attempt])
+                LOG.debug("%s: polling again: %s", tracked.store.path, error)
+                time.sleep(SECONDS_BETWEEN_ATTEMPTS[attempt])
             except (CorruptData, UnsupportedVersion) as error:
                 _forget(tracked)
                 if self._scan.on_fault != SKIP:
@@ -171,7 +171,7 @@ class Tracker:
         return not patterns or any(p == stream or fnmatchcase(stream, p) for p in patterns)
 
     def _bounded(self, tracked: TrackedStore, stream: str, extent: StreamExtent) -> StreamExtent:
-        """Before the option ``end``, moved to the next record: an offset lies between records."""
+        """Limit the extent to the option ``end``, moved to the next record, since an offset lies between records."""
         follower = tracked.follower
         if self._scan.end is None or follower is None:
             return extent
@@ -184,7 +184,7 @@ class Tracker:
         return replace(extent, end=max(min(extent.end, end), extent.first))
 
     def close(self) -> None:
-        """Give all files back."""
+        """Close all files."""
         for tracked in self.stores.values():
             _forget(tracked)
 
@@ -196,7 +196,7 @@ def _forget(tracked: TrackedStore) -> None:
 
 
 def is_there(path: str) -> bool:
-    """Whether a store's folder is there. Raises :class:`StoreUnavailable` where that can't be told."""
+    """Whether a store's folder exists. Raises :class:`StoreUnavailable` if that can't be determined."""
     if "://" not in path:
         return is_folder(path)
     from everlog.core.files.remote import is_folder_there

@@ -1,1 +1,1 @@
-"""Migrations: what moves from which store to which target, notes of how far it has come."""
+"""Migrations: what moves from which store to which target, and notes of the progress."""

@@ -1,15 +1,16 @@
-"""One NATS Streaming channel into one JetStream stream, each message once and under its own sequence.
+"""Moves one NATS Streaming channel into one JetStream stream, each message once and under its own sequence.
 
-While it is filled, the stream listens on a subject of its own, ``_everlog.import.STREAM.>``, and a transform of the
-server's gives messages their real subject: nobody else's message can come between, and live subscribers see none.
-Messages are published in flight, each with ``Nats-Expected-Last-Sequence``, so that one that is sent twice is refused.
-Sequences that the channel does not have (damage, limits inside it) are filled with empty messages on ``_everlog.gap``,
-which one purge removes at the end: the stream then has the same gaps. Last, the durables become consumers and the
-stream gets its real subject.
+During the import, the stream listens on a private subject, ``_everlog.import.STREAM.>``, and a subject transform of the
+server gives messages their real subject: no other publisher's message can come between, and live subscribers see none.
+Messages are published without waiting for acknowledgements, each with ``Nats-Expected-Last-Sequence``, so that a
+message that is sent twice is refused. Sequences that the channel lacks (due to damage or limits) are filled with empty
+messages on ``_everlog.gap``, which one purge removes at the end: the stream then has the same gaps. Finally, the
+durables become consumers and the stream gets its real subject.
 
-The stream itself is the note of what was moved: its last sequence. A kill, of this side or of the server, leaves a
-stream with the first messages; run again, it goes on behind them. Seen with nats-server 2.15; ``first_seq`` and the
-transform are there from 2.10 on."""
+The stream itself records the progress: its last sequence. A kill of either side leaves a stream with the first
+messages; a repeated run continues after them. Observed with nats-server 2.15; ``first_seq`` and the subject transform
+exist from 2.10 on.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +46,11 @@ from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
 
 MAX_GAP_MESSAGES = 10_000_000
-"""Sequences that one channel may lack between its first and last: each costs a message that is purged again."""
+"""Most sequences that a channel may lack between its first and last: each costs a message that is purged later."""
 WINDOW_MESSAGES = 500
 WINDOW_BYTES = 8 << 20
-"""What is published and not acknowledged yet: far below what a server queues for one stream (10,000, 128 MiB)."""
+"""Most that is published without acknowledgement: far below what a server queues for a stream (10,000 messages, 128
+MiB)."""
 STALL_S = 5.0
 LOOK_S = 0.1
 RETRY_WAIT_S = 0.2
@@ -56,7 +58,7 @@ _COLUMNS = ["sequence", "timestamp_ns", "reply", "payload"]
 
 
 class Flying(NamedTuple):
-    """A message that was published and is not acknowledged yet."""
+    """A message that was published and not acknowledged yet."""
 
     sequence: int
     byte_count: int
@@ -65,8 +67,8 @@ class Flying(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What one run did, over all its connections: ``moved`` messages and ``gaps`` filled, each counted once, when the
-    server has it; ``faults`` met while reading. ``highest`` is the last sequence that is counted."""
+    """What one run did, over all its connections: ``moved`` messages and ``gaps`` filled, each counted once when the
+    server has stored it; ``faults`` found while reading. ``highest`` is the last counted sequence."""
 
     moved: int = 0
     moved_bytes: int = 0
@@ -79,12 +81,12 @@ class Counts:
     consumers: list[dict[str, Any]] = field(default_factory=list)
 
     def publish(self, sequence: int, byte_count: int, is_gap: bool) -> None:
-        """It is on its way."""
+        """Count a message as in flight."""
         self.flying.append(Flying(sequence, byte_count, is_gap))
         self.flying_bytes += byte_count
 
     def acknowledge(self, sequence: int) -> None:
-        """The server has all up to there. What it lost and got again is no progress."""
+        """Count everything up to ``sequence`` as stored. What the server lost and got again is not counted twice."""
         while self.flying and self.flying[0].sequence <= sequence:
             stored = self.flying.popleft()
             self.flying_bytes -= stored.byte_count
@@ -96,25 +98,26 @@ class Counts:
             self.moved_bytes += stored.byte_count
 
     def land(self, last: int) -> None:
-        """Of a connection that was lost: the server has what its stream's last sequence tells, the rest comes again."""
+        """Settle after a lost connection: ``last``, the stream's last sequence, tells what the server has stored; the
+        rest is sent again."""
         self.acknowledge(last)
         self.flying.clear()
         self.flying_bytes = 0
 
 
 class Stalled(Exception):
-    """No acknowledgement came for a while."""
+    """No acknowledgement came for some time."""
 
 
 def move_channel(move: ChannelMove, progress: Callable[[int], None] = lambda moved: None) -> dict[str, Any]:
-    """Do it; what was done as plain values. Raises :class:`EverlogError`."""
+    """Move a channel; returns the result as plain values. Raises :class:`EverlogError`."""
     if move.refusal is not None:
         raise move.refusal
     return run_async(_move_patiently(move, progress))
 
 
 async def _move_patiently(move: ChannelMove, progress: Callable[[int], None]) -> dict[str, Any]:
-    """Again, over a new connection, as long as there is progress now and then."""
+    """Retry over a new connection as long as attempts make progress."""
     import nats.errors
 
     counts = Counts()
@@ -138,7 +141,7 @@ async def _move_patiently(move: ChannelMove, progress: Callable[[int], None]) ->
 
 
 TRANSIENT = {WRONG_LAST_SEQUENCE, 10008, 10009, 10023, 10039, 10118, 10167, 10202}
-"""What passes by itself, or by looking again where the stream ends: a wrong last sequence; JetStream unavailable, no
+"""Errors that pass, or that reading the stream's end again resolves: a wrong last sequence, JetStream unavailable, no
 leader yet, too many requests."""
 
 
@@ -149,21 +152,20 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _is_open(info: Mapping[str, Any]) -> bool:
-    """Whether a migration has opened the stream to its subject."""
+    """Whether a migration has opened the stream to its real subject."""
     return bool(info["config"]["metadata"].get("everlog.state") == DONE)
 
 
 def header_bytes(headers: Mapping[str, str]) -> int:
-    """What they are on the wire.
+    """The headers' size on the wire.
 
-    >>> header_bytes({"A": "b"}) == len(b"NATS/1.0\\r\\nA: b\\r\\n\\r\\n")
-    True
+    >>> header_bytes({"A": "b"}) == len(b"NATS/1.0\\r\\nA: b\\r\\n\\r\\n") True
     """
     return len("NATS/1.0\r\n\r\n") + sum(len(f"{name}: {value}\r\n".encode()) for name, value in headers.items())
 
 
 class ChannelImport:
-    """One attempt, over one connection."""
+    """One attempt over one connection."""
 
     def __init__(self, js: JetStream, move: ChannelMove, counts: Counts, progress: Callable[[int], None]) -> None:
         self._js = js
@@ -175,7 +177,7 @@ class ChannelImport:
         self._inbox = ""
 
     async def run(self) -> dict[str, Any]:
-        """Make the stream or look where it ends, publish what is missing, finish it."""
+        """Create the stream or find its end, publish what is missing, and finish it."""
         move = self._move
         with open_store(move.store, family=NATS_STREAMING.name, **move.options) as store:
             info = await self._js.stream_info(move.stream)
@@ -186,17 +188,17 @@ class ChannelImport:
             if await self.is_done(store, info):
                 return self._result("up to date", info)
             if _is_open(info) or config["subjects"] != [import_subject(move.stream) + ".>"]:
-                # What comes now must not be in front of what the channel still has.
+                # New messages must not be stored before the channel's remaining ones.
                 await self._js.api(f"STREAM.UPDATE.{move.stream}", stream_config(move, IMPORTING))
             await self._push(store, state["last_seq"] + 1)
-            # All placeholders at once, those of a run that was killed, too.
+            # Removes all placeholders, including those of killed runs.
             await self._js.api(f"STREAM.PURGE.{move.stream}", {"filter": GAP_SUBJECT})
             if move.settings.finish:
                 await self._finish(store)
         return self._result("moved" if move.settings.finish else "open", await self._js.stream_info(move.stream))
 
     async def is_done(self, store: Store, info: Mapping[str, Any]) -> bool:
-        """Whether a stream has all that the channel has. Raises :class:`UsageError` for one that can't get the rest.
+        """Whether the stream has everything that the channel has. Raises :class:`UsageError` if it can't get the rest.
         Changes nothing."""
         move, last = self._move, info["state"]["last_seq"]
         check_is_ours(move, info)
@@ -211,13 +213,13 @@ class ChannelImport:
                 found=f"messages up to {last}",
                 expected=f"none after {move.last}, where channel {move.channel!r} ends",
                 message=f"stream {move.stream} has messages up to {last}; channel {move.channel!r} ends at {move.last}",
-                hint="the store was replaced or cut; another stream prefix makes another stream",
+                hint="the store was replaced or truncated; use another stream prefix to create another stream",
             )
         return False
 
     async def _is_complete(self, info: Mapping[str, Any]) -> bool:
-        """Of a stream that was finished: whether the channel has nothing more, and the stream lost nothing. Where
-        either went on since, but others have published behind, there is no order to put the rest in."""
+        """Whether a finished stream lost nothing and the channel has nothing more. Raises :class:`UsageError` if the
+        rest can't be added because others have published after the migration's end."""
         moved, last = int(info["config"]["metadata"]["everlog.last"]), info["state"]["last_seq"]
         is_whole = last >= moved and await self._is_migrated(moved)
         if is_whole and self._move.last <= moved:
@@ -225,17 +227,19 @@ class ChannelImport:
         if last > moved or (last == moved and not is_whole):
             raise UsageError(
                 f"stream {self._move.stream}",
-                found=f"messages of others behind {moved}, where the migration ended"
+                found=f"messages of other publishers after {moved}, where the migration ended"
                 if is_whole
-                else f"a message of others as {moved}, where the migration ended: the server has lost the end",
-                expected="none, for the channel has more, too",
-                hint="stop the publishers of NATS Streaming before the stream is opened; or move the channel again "
+                else f"another publisher's message {moved}, where the migration ended: the server lost the end",
+                expected="none, since the channel has more messages",
+                message=f"stream {self._move.stream} has messages of other publishers where channel "
+                f"{self._move.channel!r} continues: the migration ended at {moved}",
+                hint="stop the NATS Streaming publishers before the stream is opened, or move the channel again "
                 "under another stream prefix",
             )
         return False
 
     async def _is_migrated(self, sequence: int) -> bool:
-        """Whether the message, if the stream has one of that sequence, is one that a migration put there."""
+        """Whether a migration wrote the stream's message with this sequence, or there is none."""
         if sequence < 1:
             return True
         try:
@@ -247,7 +251,7 @@ class ChannelImport:
         return f"Everlog-Sequence: {sequence}\r\n".encode() in base64.b64decode(found["message"].get("hdrs", ""))
 
     async def _check_same(self, store: Store, request: Mapping[str, Any]) -> None:
-        """A message of the stream is the channel's message of that sequence, unless either lacks it."""
+        """Check that a message of the stream equals the channel's message of the same sequence, if both exist."""
         move = self._move
         if request.get("seq") == 0:
             return
@@ -263,9 +267,10 @@ class ChannelImport:
             if record.payload != payload:
                 raise UsageError(
                     f"stream {move.stream}",
-                    found=f"another message {sequence} than channel {move.channel!r} has",
+                    found=f"another message {sequence} than in channel {move.channel!r}",
+                    message=f"message {sequence} of stream {move.stream} differs from that of channel {move.channel!r}",
                     expected="a stream that was filled from this store",
-                    hint="another stream prefix makes another stream",
+                    hint="use another stream prefix to create another stream",
                 )
 
     # Publishing
@@ -338,19 +343,20 @@ class ChannelImport:
         )
 
     def _check_size(self, sequence: int, payload: bytes, headers: Mapping[str, str]) -> None:
-        """A server closes the connection of who sends more than it takes, headers and payload together."""
+        """Raise :class:`UsageError` for a message over the server's limit for headers and payload; the server would
+        close the connection."""
         room = self._js.nc.max_payload - header_bytes(headers)
         if len(payload) > room:
             raise UsageError(
-                f"{self._move.channel}: message {sequence}",
+                f"message {sequence} of channel {self._move.channel}",
                 found=f"{len(payload)} bytes",
-                expected=f"at most {room} bytes besides its headers",
+                expected=f"at most {room} bytes in addition to its headers",
                 hint="raise max_payload in the server's configuration",
             )
 
     async def _on_ack(self, message: Any) -> None:
-        """Acknowledgements come in order: the server takes one stream's messages one after another, and refuses all
-        behind one that is missing."""
+        """Handle an acknowledgement. They come in order: the server stores a stream's messages one after another, and
+        refuses all messages after a missing one."""
         sequence = int(message.subject.rpartition(".")[2])
         try:
             answer = parse_json(message.data) if message.data else {"error": {"description": "no responders"}}
@@ -378,7 +384,7 @@ class ChannelImport:
         while not self._acked.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._acked.wait(), LOOK_S)
-            # A connection that is lost tells nobody who waits.
+            # A lost connection does not wake waiters.
             if not self._acked.is_set() and (self._js.nc.is_closed or time.monotonic() > deadline):
                 raise Stalled("the connection was lost" if self._js.nc.is_closed else f"nothing for {STALL_S:g} s")
 
@@ -388,7 +394,7 @@ class ChannelImport:
         move = self._move
         info = await self._js.stream_info(move.stream)
         if info is None or info["state"]["last_seq"] != move.last:
-            # A server that was killed may have lost what it had not written yet.
+            # A killed server may have lost what it had not written yet.
             raise Stalled("the stream does not end where the channel does")
         for plan in move.subscriptions.consumers:
             present: set[int] = set()

@@ -1,7 +1,8 @@
-"""A connection to a NATS server for a migration, and JetStream's API as requests: what nats-py's own client does not
-know (a stream's first sequence, a purge by subject) is asked for as the server takes it.
+"""A connection to a NATS server for a migration, and requests to JetStream's API, since nats-py's own client lacks some
+features (a stream's first sequence, a purge by subject).
 
-Source: JetStream's API, ``$JS.API.>``; ``server/jetstream_api.go`` of nats-server."""
+Source: JetStream's API, ``$JS.API.>``; ``server/jetstream_api.go`` of nats-server.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ class JetStreamRefused(EverlogError):
 
 
 class ServerUnreachable(StoreUnavailable):
-    """No server answers; one may come back."""
+    """No server answers; it may come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """How to reach a server: all that may show in a query's plan. User, password and token come from the environment
-    (``NATS_USER``, ``NATS_PASSWORD``, ``NATS_TOKEN``) or from files, where the tasks run. ``patience_s``: so long a
-    server may be away, or not move on, before a channel's migration gives up."""
+    """How to reach a server; only what may show in a query's plan. User, password and token come from the environment
+    (``NATS_USER``, ``NATS_PASSWORD``, ``NATS_TOKEN``) or from files on the machines where the tasks run. ``patience_s``
+    is how long a server may be away, or make no progress, before a channel's migration gives up."""
 
     servers: tuple[str, ...]
     creds_file: str | None = None
@@ -75,7 +76,7 @@ class Connection:
         if not self.patience_s >= 0:
             raise UsageError("patience", found=f"{self.patience_s:g}", expected="at least 0 seconds")
         if not self.servers:
-            raise UsageError("server", found="none", message="no server given, such as nats://host:4222")
+            raise UsageError("server", found="none", message="no server given; give a URL such as nats://host:4222")
         if (self.cert_file is None) != (self.key_file is None):
             raise UsageError(
                 "certificate",
@@ -85,18 +86,18 @@ class Connection:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether TLS is asked for; then no server gets anything without it."""
+        """Whether TLS is required; then nothing is sent without it."""
         schemes = {urlsplit(url).scheme for url in self.servers}
         return bool(self.ca_file or self.cert_file or schemes & {"tls", "wss"})
 
     @property
     def api_prefix(self) -> str:
-        """Where the API listens, in a domain or not."""
+        """The prefix of the API's subjects, with or without a domain."""
         return f"$JS.{self.domain}.API" if self.domain else "$JS.API"
 
     def settings(self) -> dict[str, Any]:
-        """For ``nats.connect``; read where the connection is made. Raises :class:`StoreUnavailable` for a file that
-        can't be read, :class:`UsageError` for certificates that are none."""
+        """Arguments for ``nats.connect``, read where the connection is made. Raises :class:`StoreUnavailable` for an
+        unreadable file, :class:`UsageError` for invalid certificates."""
         self._check_files()
         found: dict[str, Any] = {"servers": list(self.servers), "name": "everlog migrate"}
         environ = os.environ
@@ -115,7 +116,7 @@ class Connection:
     def _check_files(self) -> None:
         for path in filter(None, (self.creds_file, self.nkey_file, self.ca_file, self.cert_file, self.key_file)):
             try:
-                check_regular(path)  # nats-py and OpenSSL open it by its name
+                check_regular(path)  # nats-py and OpenSSL open it by name
             except (OSError, ValueError) as error:
                 raise unreadable(path, error) from error
 
@@ -124,14 +125,14 @@ class Connection:
             context = ssl.create_default_context(cafile=self.ca_file)
             if self.cert_file:
                 context.load_cert_chain(self.cert_file, self.key_file)
-        except OSError as error:  # what no certificates are is an ssl.SSLError, which is one, too
+        except OSError as error:  # includes ssl.SSLError for invalid certificates
             files = ", ".join(name for name in (self.ca_file, self.cert_file, self.key_file) if name)
             raise UsageError(files, found=str(error), expected="certificates and a key in PEM") from error
         return context
 
 
 def _split(url: str) -> SplitResult:
-    """Raises :class:`UsageError`, without the URL: it may have a password in it."""
+    """Raises :class:`UsageError` without the URL, which may contain a password."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -155,7 +156,7 @@ class JetStream:
                 **settings,
                 error_cb=_ignore,
                 connect_timeout=2,
-                allow_reconnect=False,  # a new connection knows what was lost with the old one
+                allow_reconnect=False,  # a new connection finds out what was lost with the old one
                 max_reconnect_attempts=1,
             )
         except EverlogError:
@@ -176,14 +177,14 @@ class JetStream:
         return ServerUnreachable(hosts, found=found, expected="a NATS server with JetStream", hint=hint)
 
     def _nobody(self) -> str:
-        """What can be done where nobody takes requests to the API."""
+        """A hint for the case that no one answers requests to the API."""
         if self.connection.domain:
-            return f"nobody answers in the domain {self.connection.domain!r}"
-        return "JetStream is not enabled, for this account at least, or it is in a domain"
+            return f"nothing answers in domain {self.connection.domain!r}"
+        return "JetStream is not enabled for this account, or it is in a domain"
 
     async def api(self, verb: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request of the API. Raises :class:`JetStreamRefused` for an error in the answer, and
-        :class:`ServerUnreachable` where none comes, or none that is one."""
+        """Send one request to the API. Raises :class:`JetStreamRefused` for an error in the answer, and
+        :class:`ServerUnreachable` if there is no answer or an invalid one."""
         from nats.errors import Error, NoRespondersError
 
         subject = f"{self.connection.api_prefix}.{verb}"
@@ -205,7 +206,7 @@ class JetStream:
         return found
 
     async def stream_info(self, stream: str) -> dict[str, Any] | None:
-        """Configuration and state; ``None`` where there is no such stream."""
+        """A stream's configuration and state; ``None`` if it does not exist."""
         try:
             return await self.api(f"STREAM.INFO.{stream}")
         except JetStreamRefused as error:
@@ -214,7 +215,7 @@ class JetStream:
             raise
 
     async def consumer_info(self, stream: str, consumer: str) -> dict[str, Any] | None:
-        """Configuration and state; ``None`` where there is no such consumer."""
+        """A consumer's configuration and state; ``None`` if it does not exist."""
         try:
             return await self.api(f"CONSUMER.INFO.{stream}.{consumer}")
         except JetStreamRefused as error:
@@ -228,7 +229,8 @@ def _client(is_encrypted: bool) -> Any:
         from nats.aio.client import Client
     except ImportError as error:
         hint = "pip install 'everlog[nats]'"
-        raise MissingDependency("migrate", found="nats-py not installed", hint=hint) from error
+        message = "migrating to JetStream needs nats-py"
+        raise MissingDependency("migrate", found="nats-py not installed", message=message, hint=hint) from error
     if not is_encrypted:
         return Client()
     from everlog.pipelines.migrate.client import EncryptedClient
@@ -244,7 +246,8 @@ WRONG_LAST_SEQUENCE = 10071
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Its result. In a thread of its own where this one has a loop that runs already, as a notebook's has."""
+    """Run a coroutine and return its result; in a separate thread if this one already runs an event loop, as in a
+    notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -254,5 +257,5 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _ignore(error: Exception) -> None:
-    """nats-py tells of lost connections here; those who wait find out by themselves."""
+    """nats-py reports lost connections here; waiters notice by themselves."""
     await asyncio.sleep(0)

@@ -1,7 +1,9 @@
-"""A channel's subscriptions as JetStream consumers: what to make of each, decided without I/O.
+"""A channel's subscriptions as JetStream consumers: plans each consumer without I/O.
 
-A consumer has one place for a subscription's ``last_sent`` and ``pending``: it starts behind the acknowledgement floor;
-what above the floor was acknowledged is acknowledged again by the migration, and what was pending stays so."""
+A consumer has one position for a subscription's ``last_sent`` and ``pending``: it starts after the acknowledgement
+floor. Messages above the floor that were acknowledged are acknowledged again by the migration; pending ones stay
+pending.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,8 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPlan:
-    """A consumer to make. ``floor``: everything up to it was acknowledged; ``pending`` was sent and not acknowledged;
-    both are sequences of the channel. ``members`` are the subscriptions' ids and clients. ``start`` is the first
-    sequence to deliver."""
+    """A consumer to create. ``floor``: everything up to it was acknowledged; ``pending`` was sent but not acknowledged;
+    both are sequences of the channel. ``clients`` are the subscriptions' client ids."""
 
     name: str
     kind: str
@@ -41,28 +42,28 @@ class ConsumerPlan:
     max_ack_pending: int
 
     def start(self, mode: str) -> int:
-        """With ``redeliver`` behind the floor, with ``skip`` behind all that was sent."""
+        """The first sequence to deliver: after the floor with ``redeliver``, after everything sent with ``skip``."""
         return (self.floor if mode == REDELIVER else self.last_sent) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """``consumers`` to make, and ``left_out``: subscriptions that live and die with their connection, as the store has
-    them, which need no consumer."""
+    """``consumers`` to create, and ``left_out``: subscriptions, as the store has them, that end with their connection
+    and need no consumer."""
 
     consumers: tuple[ConsumerPlan, ...] = ()
     left_out: tuple[dict[str, Any], ...] = field(default_factory=tuple)
 
     @property
     def last_sent(self) -> int:
-        """The highest sequence that any of them has seen; 0 without one."""
-        told = [plan.last_sent for plan in self.consumers] + [int(sub["last_sent"]) for sub in self.left_out]
-        return max(told, default=0)
+        """The highest sequence that any of them was sent; 0 if there is none."""
+        sent = [plan.last_sent for plan in self.consumers] + [int(sub["last_sent"]) for sub in self.left_out]
+        return max(sent, default=0)
 
 
 def plan_consumers(subscriptions: Sequence[Mapping[str, Any]], *, queue_groups: bool = True) -> Subscriptions:
-    """``subscriptions`` as ``store.info()`` tells them. All members of a queue group share one consumer. A queue group
-    that is not durable ends with its last member, so that only ``queue_groups`` takes it along."""
+    """Plan the consumers for ``subscriptions`` from ``store.info()``. All members of a queue group share one consumer.
+    A queue group that is not durable ends with its last member; it is moved only with ``queue_groups``."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     left_out: list[dict[str, Any]] = []
     for sub in subscriptions:
@@ -70,7 +71,7 @@ def plan_consumers(subscriptions: Sequence[Mapping[str, Any]], *, queue_groups: 
         if kind is None or (kind == "queue group" and not queue_groups):
             left_out.append(dict(sub))
             continue
-        # A durable is known by its client and name; a group by its own name, which holds the durable's.
+        # A durable is identified by its client and name, a group by its own name, which includes the durable's.
         client = sub["client_id"] if kind == "durable" else ""
         groups.setdefault((kind, client, sub["qgroup"] or sub["durable_name"]), []).append(sub)
     names = _names(list(groups))
@@ -79,8 +80,8 @@ def plan_consumers(subscriptions: Sequence[Mapping[str, Any]], *, queue_groups: 
 
 
 def _names(keys: list[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
-    """The durable's name, or the group's, where it is the only one in the channel; else the client's before it. Those
-    that would still share one are marked, each by what it is, so that a name does not hang on who else there is."""
+    """The durable's or group's name if it is unique in the channel, otherwise prefixed with the client's. Names that
+    still clash get a mark made from their own key, so that a name does not depend on the others."""
     wanted: dict[tuple[str, str, str], str] = {}
     short = [name for _, _, name in keys]
     for key in keys:

@@ -1,7 +1,8 @@
-"""Making a consumer stand where a durable stood.
+"""Creates the consumer that replaces a durable.
 
-A crash in it leaves a consumer with the mark ``importing``, which the next run removes and makes anew: nobody reads
-from it before the mark says ``done``."""
+A crash leaves a consumer with the state ``importing``, which the next run removes and creates again: no one reads from
+it before its state is ``done``.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +24,20 @@ SETTLE_WAIT_S = 0.05
 
 
 async def make_consumer(js: JetStream, move: ChannelMove, plan: ConsumerPlan, present: set[int]) -> dict[str, Any]:
-    """A durable pull consumer; what it is now, as plain values. ``present``: the sequences from its start to the last
-    one sent that the channel still has. One that was used since it was made is left as it is."""
+    """Create a durable pull consumer; returns its state as plain values. ``present``: the sequences from its start to
+    the last one sent that the channel still has. A consumer that was used since it was created is left unchanged."""
     mode = move.settings.pending
-    told: dict[str, Any] = {
+    made: dict[str, Any] = {
         "name": plan.name,
         "kind": plan.kind,
         "durable": plan.durable,
         "clients": list(plan.clients),
     }
-    told |= {"floor": plan.floor, "last_sent": plan.last_sent, "pending": list(plan.pending)}
-    told["pending_gone"] = [n for n in plan.pending if n not in present] if mode == REDELIVER else []
+    made |= {"floor": plan.floor, "last_sent": plan.last_sent, "pending": list(plan.pending)}
+    made["pending_gone"] = [n for n in plan.pending if n not in present] if mode == REDELIVER else []
     found = await js.consumer_info(move.stream, plan.name)
     if found is not None and not _may_replace(move, plan, found):
-        return told | {"start": plan.start(mode), "outcome": "kept: it was used"}
+        return made | {"start": plan.start(mode), "outcome": "kept: it was used"}
     if found is not None:
         await js.api(f"CONSUMER.DELETE.{move.stream}.{plan.name}")
     await _put(js, move, plan, IMPORTING, 0)
@@ -45,7 +46,7 @@ async def make_consumer(js: JetStream, move: ChannelMove, plan: ConsumerPlan, pr
         delivered = await _replay(js, move, plan, present)
     await _put(js, move, plan, DONE, delivered)
     info = await js.consumer_info(move.stream, plan.name) or {}
-    return told | {
+    return made | {
         "start": plan.start(mode),
         "outcome": "made",
         "ack_floor": info.get("ack_floor", {}).get("stream_seq"),
@@ -59,8 +60,9 @@ def _may_replace(move: ChannelMove, plan: ConsumerPlan, info: Mapping[str, Any])
     if "everlog.state" not in metadata:
         raise UsageError(
             f"consumer {plan.name} of stream {move.stream}",
-            found="one that no migration made",
+            found="a consumer that no migration made",
             expected="none",
+            message=f"stream {move.stream} already has a consumer {plan.name} that no migration made",
             hint="delete it, or leave the subscription out",
         )
     is_untouched = str(info["delivered"]["consumer_seq"]) == metadata.get("everlog.delivered")
@@ -82,9 +84,9 @@ async def _put(js: JetStream, move: ChannelMove, plan: ConsumerPlan, state: str,
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": max(plan.start(move.settings.pending), 1),
         "ack_policy": "explicit",
-        # Until it is done, nothing comes back by itself.
+        # During the import, nothing may be redelivered automatically.
         "ack_wait": (IMPORT_ACK_WAIT_S if state == IMPORTING else plan.ack_wait_s) * NS_PER_S,
-        # While what was acknowledged is acknowledged again, what is pending must not hold it up.
+        # Pending messages must not block those that are acknowledged again.
         "max_ack_pending": -1 if state == IMPORTING else plan.max_ack_pending,
         "replay_policy": "instant",
         "metadata": metadata,
@@ -95,14 +97,14 @@ async def _put(js: JetStream, move: ChannelMove, plan: ConsumerPlan, state: str,
 
 
 async def _replay(js: JetStream, move: ChannelMove, plan: ConsumerPlan, present: set[int]) -> int:
-    """Take what was sent; acknowledge what was acknowledged; give the rest back, to be delivered again. How many
-    deliveries that was."""
+    """Fetch what was sent before, acknowledge what was acknowledged, and negatively acknowledge the rest, so that it is
+    delivered again. Returns the number of deliveries."""
     pending = set(plan.pending) & present
     context = js.nc.jetstream(domain=move.connection.domain) if move.connection.domain else js.nc.jetstream()
     subscription = await context.pull_subscribe_bind(consumer=plan.name, stream=move.stream)
     held, seen, left = [], 0, len(present)
     while left:
-        # Never more than are there up to the last one sent, so that nothing behind it is taken.
+        # Never more than there are up to the last one sent, so that nothing after it is fetched.
         for message in await subscription.fetch(min(FETCH, left), timeout=5):
             seen = message.metadata.sequence.stream
             if seen in pending:
@@ -122,6 +124,6 @@ async def _replay(js: JetStream, move: ChannelMove, plan: ConsumerPlan, present:
         await asyncio.sleep(SETTLE_WAIT_S)
     raise WriteFailed(
         f"consumer {plan.name} of stream {move.stream}",
-        found="acknowledgements that the server did not take",
+        found="acknowledgements that the server did not accept",
         expected=f"{len(pending)} pending messages",
     )

@@ -1,4 +1,4 @@
-"""A manifest as a Parquet file, for those who join it to other tables."""
+"""A manifest as a Parquet file, for joins with other tables."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ ROWS = 64 << 10
 
 
 def write_parquet(manifest: str) -> str:
-    """The Parquet file of a manifest of JSON lines, made anew; its path. A crash leaves the old one."""
+    """Write the Parquet file of a JSON lines manifest again; returns its path. A crash leaves the old file."""
     try:
         import pyarrow as pa
         import pyarrow.json
         import pyarrow.parquet as pq
     except ImportError as error:
-        hint = "pip install 'everlog[arrow]', or manifests of JSON lines"
-        raise MissingDependency("manifest", found="pyarrow not installed", hint=hint) from error
+        hint = "pip install 'everlog[arrow]', or write the manifest as JSON lines"
+        message = "Parquet manifests need pyarrow"
+        raise MissingDependency("manifest", found="pyarrow not installed", message=message, hint=hint) from error
     target = manifest.removesuffix(".jsonl") + ".parquet"
     if not os.path.getsize(manifest):
         return manifest

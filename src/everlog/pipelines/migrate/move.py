@@ -1,4 +1,4 @@
-"""What one channel's move to JetStream is told."""
+"""The instructions for moving one channel to JetStream."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MAX_REPLICAS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
-    """``finish``: make consumers and open the stream to its subject at the end; without it the stream stays closed, so
-    that a later run adds the rest. ``pending``: ``redeliver`` or ``skip`` what subscribers were sent and did not
-    acknowledge. Limits as JetStream has them (``max_age_ns`` counts from the migration), ``None`` for none."""
+    """Settings of the new stream. ``finish``: create consumers and open the stream to its subject at the end; otherwise
+    the stream stays closed, so that a later run adds the rest. ``pending``: ``redeliver`` or ``skip`` messages that
+    were sent to subscribers but not acknowledged. Limits are JetStream's (``max_age_ns`` counts from the migration),
+    ``None`` for no limit."""
 
     replicas: int = 1
     storage: str = "file"
@@ -38,9 +39,9 @@ class StreamSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelMove:
-    """All that a task needs. ``first`` and ``last`` are the sequences that the stream is to span; ``first`` is one
-    higher than ``last`` for a channel without messages. ``other_names``: those that its stream has where the store had
-    other channels when it was made. ``refusal``: why it can't be moved, as was found when it was planned."""
+    """What a task needs to move a channel. ``first`` and ``last`` are the sequences that the stream is to span;
+    ``first`` is ``last + 1`` for a channel without messages. ``other_names``: names that the stream may have if it was
+    created when the store had other channels. ``refusal``: why it can't be moved, found while planning."""
 
     store: str
     options: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""One stream's records into one target, each once and in order; see :mod:`everlog.pipelines.migrate.notes` for
+"""Moves one stream's records into one target, each once and in order; :mod:`everlog.pipelines.migrate.notes` explains
 what makes a second run exact."""
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from everlog.stores import open_store
 
 BATCH_ROWS = 4096
 BATCH_BYTES = 4 << 20
-"""What one note has pending, and one sync makes durable."""
+"""Most that a note has pending and one sync makes durable."""
 _COMMON = ["address", "timestamp_ns", "length", "crc32", PAYLOAD.name]
 _MORE = ("subject", "reply", "session_id", "stream_id", "reserved_value")
-"""What a family's records have besides and no target keeps: it goes to the manifest."""
+"""Further columns of a family's records that no target keeps; they go to the manifest."""
 END_POSITION = "end_position"
 """The column of families whose next record is not at the next address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMove:
-    """All that a task needs for one stream."""
+    """What a task needs to move one stream."""
 
     assigned: Assigned
     options: Mapping[str, Any]
@@ -41,8 +41,8 @@ class StreamMove:
 
 
 class Mover:
-    """Moves one stream; ``moved`` and ``faults`` count what this run did, ``losses`` tell what had gone before it could
-    be moved."""
+    """Moves one stream. ``moved`` and ``faults`` count what this run did; ``losses`` describe what was removed before
+    it could be moved."""
 
     def __init__(self, move: StreamMove, target: Target, note: Note, progress: Callable[[int], None]) -> None:
         self._move = move
@@ -53,7 +53,7 @@ class Mover:
         self.losses: list[str] = []
 
     def run(self) -> None:
-        """Settle what a run that was killed left, and move the rest."""
+        """Settle what a killed run left, and move the rest."""
         self._settle()
         assigned = self._move.assigned
         with open_store(assigned.store, family=assigned.family, **self._move.options) as store:
@@ -69,25 +69,25 @@ class Mover:
             raise CorruptData(
                 self._target.place,
                 found=f"an end at {end}",
-                expected=f"{state.end} or more, as {note.path} tells",
-                hint="the target has lost records; put it back, or move into a new one with new notes",
+                expected=f"{state.end} or more, according to {note.path}",
+                hint="the target has lost records; restore it, or move into a new one with new notes",
             )
         if not state.pending:
-            state.end = end  # what others have appended since is theirs
+            state.end = end  # what others have appended since is not ours
             return
         found = list(itertools.islice(self._target.after(state.end or 0), len(state.pending) + 1))
         matching = [a for a, b in zip(found, state.pending, strict=False) if (a.length, a.crc32) == (b.length, b.crc32)]
         if len(matching) < len(found):
-            raise self._strangers(len(found) - len(matching))
+            raise self._foreign_records(len(found) - len(matching))
         self.found_again = len(found)
         self._accept(state.pending[: len(found)], found)
 
-    def _strangers(self, count: int) -> CorruptData:
+    def _foreign_records(self, count: int) -> CorruptData:
         return CorruptData(
             self._target.place,
-            found=f"{count} records that are none of those that were being moved",
-            expected=f"only those that {self._note.path} has as pending",
-            hint="nobody else may write to the target while records are moved",
+            found=f"{count} records that this migration did not write",
+            expected=f"only the pending records of {self._note.path}",
+            hint="no one else may write to the target during a migration",
         )
 
     def _accept(self, moved: Sequence[Pending], found: Sequence[Found]) -> None:
@@ -96,7 +96,7 @@ class Mover:
         self._note.accept(moved, [record.address for record in found], end, identity)
 
     def _batches(self, store: Store) -> Iterator[Batch]:
-        """From the last moved record on, which is passed over; up to where a writer is late: order is kept."""
+        """From the last moved record on (it is skipped by the caller) up to an open end, to keep the order."""
         last = self._note.state.last
         open_ends = store.open_ends(self._move.assigned.stream)
         available = {column.name for column in store.schema()}
@@ -126,7 +126,7 @@ class Mover:
             return
         reserved = data.get("reserved_value", [None] * batch.row_count)
         rows = [Row(data[PAYLOAD.name][n], data["timestamp_ns"][n], reserved[n]) for n in numbers]
-        for row, address in zip(rows, data["address"][start:], strict=True):  # before anything of them is appended
+        for row, address in zip(rows, data["address"][start:], strict=True):  # before any of them is appended
             self._target.check(
                 row, f"{self._move.assigned.store}: stream {self._move.assigned.stream}: record {address}"
             )
@@ -137,9 +137,11 @@ class Mover:
         found = list(self._target.after(state.end or 0))
         same = [(f.length, f.crc32) for f in found] == [(p.length, p.crc32) for p in state.pending]
         if len(found) < len(rows):
-            raise WriteFailed(self._target.place, found=f"{len(found)} records", expected=f"{len(rows)}, as appended")
+            raise WriteFailed(
+                self._target.place, found=f"{len(found)} records", expected=f"the {len(rows)} appended ones"
+            )
         if not same:
-            raise self._strangers(len(found) - len(rows) or len(found))
+            raise self._foreign_records(len(found) - len(rows) or len(found))
         self._accept(state.pending, found)
         self.moved += len(rows)
         self.moved_bytes += sum(len(row.payload) for row in rows)
@@ -147,8 +149,8 @@ class Mover:
 
 
 def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[str]:
-    """What went before it was moved, where the move says to go on without it. Raises :class:`DataLost` where it does
-    not, :class:`CorruptData` for another stream than that of which records were moved."""
+    """Losses that the move is allowed to skip: records removed before they were moved. Raises :class:`DataLost` if it
+    is not allowed to, :class:`CorruptData` if the stream is not the one whose records were moved."""
     loss = check_source(store, move.assigned, state)
     if loss is None:
         return []
@@ -159,13 +161,16 @@ def look_at_source(store: Store, move: StreamMove, state: Progressed) -> list[st
 
 def _pending(data: Mapping[str, list[Any]], n: int) -> Pending:
     length, crc32 = data["length"][n], data["crc32"][n]
-    told = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
-    told |= {name: data[name][n] for name in _MORE if name in data}
+    fields = {"timestamp_ns": data["timestamp_ns"][n], "length": length, "crc32": f"{crc32:08x}"}
+    fields |= {name: data[name][n] for name in _MORE if name in data}
     following = data[END_POSITION][n] if END_POSITION in data else None
-    return Pending(data["address"][n], length, crc32, told, following)
+    return Pending(data["address"][n], length, crc32, fields, following)
 
 
 def _identity(record: Pending, move: StreamMove) -> dict[str, Any]:
-    """What it is known by. Where an option says what a record's time is, another run may say something else."""
+    """The fields that identify a record. If an option defines a record's time, it is left out, since another run may
+    define it differently."""
     unsure = {"timestamp_ns"} if move.options.get(TIMESTAMP_FROM) else set()
-    return {name: record.told[name] for name in IDENTITY if name in record.told and name not in unsure}
+    return {
+        name: record.manifest_line[name] for name in IDENTITY if name in record.manifest_line and name not in unsure
+    }

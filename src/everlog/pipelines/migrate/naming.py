@@ -1,7 +1,8 @@
-"""Names on the way from NATS Streaming to JetStream: a channel's stream and subject, a durable's consumer. Pure.
+"""Names on the way from NATS Streaming to JetStream: a channel's stream and subject, a durable's consumer. No I/O.
 
-JetStream's names of streams and consumers take no white space, ``.``, ``*``, ``>``, ``/`` or ``\\`` (ADR-6 of NATS'
-architecture repository); channels are full of dots."""
+JetStream's names of streams and consumers may not contain white space, ``.``, ``*``, ``>``, ``/`` or ``\\`` (ADR-6 of
+NATS' architecture repository); channels are full of dots.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +17,35 @@ from everlog.errors import UsageError
 MAX_NAME_LENGTH = 255
 _FORBIDDEN = re.compile(r"[\s.*>/\\:\x00-\x1f\x7f]")
 _CLASH_MARK = 8
-"""Hexadecimal digits of a CRC-32 that tell two names apart that would be the same."""
+"""Hexadecimal digits of a CRC-32 that distinguish two names that would otherwise be equal."""
 
 
 RESERVED = ("_everlog.", "$JS.", "$SYS.")
-"""Beginnings of subjects that are a migration's own (what it purges is among them), or the server's."""
+"""Prefixes of subjects that belong to a migration (including those it purges) or to the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectMapping:
-    """``orders.*=shop.orders.*``: subjects that fit the left side get the right one; its wildcards, from left to right,
-    stand for the same tokens. ``*`` is one token, ``>`` the rest."""
+    """``orders.*=shop.orders.*``: subjects that match the left side are replaced by the right side, whose wildcards
+    stand, from left to right, for the tokens that the left side's matched. ``*`` is one token, ``>`` the rest."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> SubjectMapping:
-        """Raises :class:`UsageError`."""
+        """Parse ``FROM=TO``. Raises :class:`UsageError` if the wildcards differ."""
         left, equals, right = text.partition("=")
         source, target = tuple(left.split(".")), tuple(right.split("."))
         wild = [[token for token in side if token in ("*", ">")] for side in (source, target)]
         is_good = equals and all(source) and all(target) and wild[0] == wild[1]
         if not is_good or ">" in source[:-1] or ">" in target[:-1]:
-            expected = "FROM=TO, the same wildcards in both, such as orders.*=shop.orders.*"
+            expected = "FROM=TO with the same wildcards on both sides, such as orders.*=shop.orders.*"
             raise UsageError("subject mapping", found=repr(text), expected=expected)
         return cls(source, target)
 
     def apply(self, subject: str) -> str | None:
-        """The new subject; ``None`` for one that does not fit."""
+        """The new subject; ``None`` if this one does not match."""
         tokens = subject.split(".")
         caught: list[str] = []
         for number, token in enumerate(self.source):
@@ -66,24 +67,28 @@ class SubjectMapping:
 
 
 def map_subject(subject: str, mappings: Sequence[SubjectMapping], prefix: str = "") -> str:
-    """By the first mapping that fits, else as it is; ``prefix`` comes before either. Raises :class:`UsageError` for a
-    subject that NATS does not take, or on which a server or a migration says other things."""
+    """Map the subject by the first mapping that matches, if any, and add ``prefix``. Raises :class:`UsageError` for a
+    subject that NATS does not allow, or that a server or a migration uses itself."""
     found = next((new for mapping in mappings if (new := mapping.apply(subject)) is not None), subject)
     found = prefix + found
     if not all(found.split(".")) or re.search(r"[\s*>\x00-\x1f]", found):
-        raise UsageError("subject", found=repr(found), expected="tokens with dots between, no white space or wildcards")
+        raise UsageError(
+            "subject", found=repr(found), expected="tokens separated by dots, without white space and wildcards"
+        )
     if found.startswith(RESERVED):
-        raise UsageError("subject", found=repr(found), expected=f"one that does not begin with {', '.join(RESERVED)}")
+        raise UsageError(
+            "subject", found=repr(found), expected=f"a subject that does not begin with {', '.join(RESERVED)}"
+        )
     return found
 
 
 def plain_name(text: str) -> str:
-    """With ``_`` for each character that JetStream does not take."""
+    """The text with ``_`` for each character that JetStream does not allow."""
     return _FORBIDDEN.sub("_", text) or "_"
 
 
 def marked_name(text: str, prefix: str = "") -> str:
-    """A name that no other text has."""
+    """A name made unique by a mark."""
     return f"{plain_name(prefix + text)}_{_mark(text)}"
 
 
@@ -92,8 +97,8 @@ def _mark(text: str) -> str:
 
 
 def distinct_names(texts: Sequence[str], prefix: str = "") -> dict[str, str]:
-    """A name for each of ``texts``, the same whenever these are the same; where two would share one, both are marked
-    with the CRC-32 of their text. Raises :class:`UsageError` for a name that is too long."""
+    """A name for each of ``texts``, which depends only on them; texts whose names would be equal get a mark, the CRC-32
+    of the text. Raises :class:`UsageError` for a name that is too long."""
     names = {text: plain_name(prefix + text) for text in texts}
     count = Counter(names.values())
     for text, name in names.items():

@@ -1,12 +1,13 @@
-"""Notes of what was moved, so that a migration of records can be run again, after a kill, too.
+"""Notes of what was moved, so that a migration of records can be repeated, even after a kill.
 
-Beside a target lies a folder of notes, ``TARGET.everlog-migrate``: ``moves.json`` says which stream goes where, and for
-each there are ``NAME.json``, how far it is, and ``NAME.jsonl``, the manifest: a line for each record, old address and
-new one.
+Next to a target is its folder of notes, ``TARGET.everlog-migrate``: ``moves.json`` assigns streams to places in the
+target, and each stream has ``NAME.json``, its progress, and ``NAME.jsonl``, the manifest: a line for each record with
+its old and its new address.
 
-A note is replaced as a whole and synced *before* records are appended, with what each of them is (``pending``): the
-target's end then tells which of them are there. A crash while a note is replaced leaves the old or the new one; one
-while the manifest grows leaves lines behind the size that the note tells, which the next run cuts off."""
+A note is atomically replaced and synced *before* records are appended. It describes each of them (``pending``), and the
+target's end then shows which of them were appended. A crash while a note is replaced leaves the old or the new one; a
+crash while the manifest grows leaves lines beyond the size in the note, which the next run truncates.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +33,25 @@ MOVES, MOVES_LOCK = f"{MOVES_NAME}.json", f"{MOVES_NAME}.lock"
 VERSION = 1
 MAX_NAME = 100
 SECONDS_FOR_THE_LOCK = 30.0
-"""How long to wait for a task of a run that was killed, or for another run."""
+"""How long to wait for a task of a killed run, or for another run."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def notes_folder(target: str, chosen: str | None = None) -> str:
-    """Where a target's notes are."""
+    """The path of a target's notes."""
     return chosen or target.rstrip("/") + SUFFIX
 
 
 def open_notes(folder: str) -> WritableStorage:
-    """A folder of notes, which is made if need be. Raises :class:`WriteFailed`."""
+    """Open a folder of notes, created if it is missing. Raises :class:`WriteFailed`."""
     make_folder(folder)
     return LocalWritableStorage(folder)
 
 
 def assign(folder: str, kind: str, streams: Sequence[tuple[str, str, str]], *, keep: bool = True) -> list[Assigned]:
-    """Where each of ``streams`` (store, family, stream) goes: as the notes in ``folder`` say, and for new ones a new
-    place, which is noted and on disk on return, where ``keep`` is true. Raises :class:`CorruptData` for notes that are
-    none, or of another kind of target."""
+    """Assign each of ``streams`` (store, family, stream) to a place: the one in the notes of ``folder``, or for new
+    streams a new place. With ``keep`` new places are noted, on disk on return. Raises :class:`CorruptData` for invalid
+    notes, or notes of another kind of target."""
     if not keep:
         known = _read_moves(LocalWritableStorage(folder), kind) if os.path.isdir(folder) else {}
         return _places(known, streams)
@@ -65,7 +66,7 @@ def assign(folder: str, kind: str, streams: Sequence[tuple[str, str, str]], *, k
 
 
 def _places(known: dict[tuple[str, str], Assigned], streams: Sequence[tuple[str, str, str]]) -> list[Assigned]:
-    """Adds the new ones to ``known``."""
+    """Adds the new streams to ``known``."""
     taken = {move.name for move in known.values()} | {MOVES_NAME}
     number = max((move.number for move in known.values()), default=-1) + 1
     for store, family, stream in streams:
@@ -84,18 +85,18 @@ def _read_moves(storage: WritableStorage, kind: str) -> dict[tuple[str, str], As
     try:
         loaded = parse_json(storage.read_all(MOVES))
         moves = [_assigned(**move) for move in loaded["moves"]]
-        # A stream of this name could be noted, and never moved.
+        # A stream of this name could be noted but never moved.
         known = {(move.store, move.stream): move for move in moves if move.name != MOVES_NAME}
         found, version = loaded["kind"], loaded["version"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error
+        raise CorruptData(where, found="invalid content", expected="a migration's note") from error
     if (found, version) != (kind, VERSION):
-        raise CorruptData(where, found=f"notes of {found} {version}", expected=f"{kind} {VERSION}")
+        raise CorruptData(where, found=f"notes of {found}, version {version}", expected=f"{kind}, version {VERSION}")
     return known
 
 
 def _assigned(**move: Any) -> Assigned:
-    """Raises :class:`TypeError` for a value of another type."""
+    """Raises :class:`TypeError` for a value of a wrong type."""
     found = Assigned(**move)
     texts = (found.store, found.family, found.stream, found.name, found.token)
     if not all(isinstance(text, str) for text in texts) or type(found.number) is not int:
@@ -104,7 +105,8 @@ def _assigned(**move: Any) -> Assigned:
 
 
 def _new_name(store: str, stream: str, taken: set[str]) -> str:
-    """The stream's name, as a file may have it; marked where another store's stream has it, or it is too long."""
+    """The stream's name, escaped for a file name; with a mark if another store's stream has the same name, or if it is
+    too long."""
     name = quote(stream.encode("utf-8", "surrogateescape"), safe=" =,@+").replace("~", "%7E")
     name = name.replace(".", "%2E", 1) if name.startswith(".") else name or "%"
     if name in taken or len(name) > MAX_NAME:
@@ -115,13 +117,16 @@ def _new_name(store: str, stream: str, taken: set[str]) -> str:
 
 @contextmanager
 def held(storage: WritableStorage, name: str) -> Iterator[None]:
-    """While nobody else has it. Raises :class:`StoreUnavailable` when somebody keeps it."""
+    """Hold a lock file. Raises :class:`StoreUnavailable` if another process keeps it."""
     deadline = time.monotonic() + SECONDS_FOR_THE_LOCK
     with storage.open_writable(name, create=True) as file:
         while not file.hold():
             if time.monotonic() > deadline:
                 raise StoreUnavailable(
-                    f"{storage.root}/{name}", found="another migration to the same target", expected="its end"
+                    f"{storage.root}/{name}",
+                    found="another migration to the same target",
+                    expected="no other migration",
+                    message=f"another migration to the same target holds {storage.root}/{name}",
                 )
             time.sleep(0.1)
         yield
@@ -129,21 +134,21 @@ def held(storage: WritableStorage, name: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Pending:
-    """A record that is being moved: what it is, and the line of the manifest that it will have. ``following``: where
-    the next record of its stream begins at the earliest, ``None`` for the next address."""
+    """A record that is being moved: its identity, and its line in the manifest. ``following``: the lowest possible
+    address of the next record in its stream, ``None`` for the next address."""
 
     address: str
     length: int
     crc32: int
-    told: dict[str, Any] = field(default_factory=dict)
+    manifest_line: dict[str, Any] = field(default_factory=dict)
     following: int | None = None
 
 
 @dataclass(slots=True)
 class Progressed:
-    """A note's content. ``last`` is the last moved record's address in its stream; ``end`` is where the target ended
-    behind it, as the target counts; ``manifest_bytes`` are those of the manifest that count. ``identity`` and
-    ``following`` are the last moved record's, for a later run to know it again; older notes don't have them."""
+    """A note's content. ``last`` is the last moved record's address in its stream; ``end`` is the target's end after
+    it, in the target's addresses; ``manifest_bytes`` is the valid size of the manifest. ``identity`` and ``following``
+    are the last moved record's, so that a later run recognises it; older notes lack them."""
 
     last: str | None = None
     end: int | None = None
@@ -156,7 +161,7 @@ class Progressed:
 
 
 def _checked(state: Progressed) -> Progressed:
-    """Raises :class:`TypeError` for numbers that are none: a note that somebody changed is not trusted."""
+    """Raise :class:`TypeError` for values of a wrong type, since someone may have edited the note."""
     numbers = (state.records, state.bytes, state.manifest_bytes, state.end or 0, state.following or 0)
     if any(type(number) is not int for number in numbers) or not isinstance(state.last, str | None):
         raise TypeError(f"{numbers}, {state.last!r}")
@@ -164,7 +169,7 @@ def _checked(state: Progressed) -> Progressed:
 
 
 class Note:
-    """One stream's note and manifest, held by one process."""
+    """One stream's note and manifest, used by one process."""
 
     def __init__(self, storage: WritableStorage, name: str) -> None:
         self._storage = storage
@@ -192,9 +197,9 @@ class Note:
         return read_note(self._storage, self._name)
 
     def publish(self) -> None:
-        """Replace it; it is on disk on return."""
+        """Replace the note; on return it is on disk."""
         state = self.state
-        pending = [(p.address, p.length, p.crc32, p.told, p.following) for p in state.pending]
+        pending = [(p.address, p.length, p.crc32, p.manifest_line, p.following) for p in state.pending]
         content: dict[str, Any] = {"version": VERSION, "last": state.last, "end": state.end, "records": state.records}
         content |= {"bytes": state.bytes, "manifest_bytes": state.manifest_bytes, "pending": pending}
         content |= {"identity": state.identity, "following": state.following}
@@ -204,12 +209,13 @@ class Note:
     def accept(
         self, moved: Sequence[Pending], new: Sequence[str], end: int, identity: dict[str, Any] | None = None
     ) -> None:
-        """These are in the target, at the addresses ``new``, the last one known by its ``identity``; what else was
-        pending is not, and is to be moved again. In memory until the next ``publish``, the manifest apart."""
+        """Record that ``moved`` are in the target at the addresses ``new``; ``identity`` is the last one's. The other
+        pending records are not there and will be moved again. The manifest is written at once, the note by the next
+        ``publish``."""
         state = self.state
         if moved:
             lines = [
-                _encode({"address": old.address, "new_address": address, **old.told})
+                _encode({"address": old.address, "new_address": address, **old.manifest_line})
                 for old, address in zip(moved, new, strict=True)
             ]
             data = ("\n".join(lines) + "\n").encode()
@@ -223,12 +229,12 @@ class Note:
         state.pending = []
 
     def close(self) -> None:
-        """Give the manifest back."""
+        """Close the manifest."""
         self._manifest.close()
 
 
 def read_note(storage: WritableStorage, name: str) -> Progressed:
-    """A note as it is now; a new one where there is none. Raises :class:`CorruptData`."""
+    """Read a note; a new one if there is none. Raises :class:`CorruptData`."""
     if not storage.exists(name):
         return Progressed()
     try:
@@ -239,4 +245,4 @@ def read_note(storage: WritableStorage, name: str) -> Progressed:
         return _checked(Progressed(**loaded, pending=pending))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         where = f"{storage.root}/{name}"
-        raise CorruptData(where, found="no note of a migration", expected="what a migration wrote") from error
+        raise CorruptData(where, found="invalid content", expected="a migration's note") from error

@@ -1,5 +1,5 @@
-"""How far tasks are, told through a folder of the driver's machine: a small file for each move. Tasks on other machines
-don't see it, and tell nothing until they end."""
+"""Progress of tasks, reported through a folder on the driver's machine: a small file for each move. Tasks on other
+machines can't see it and report nothing until they end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _last: dict[int, float] = {}
 
 
 class ProgressFolder:
-    """A folder for as long as the ``with`` block lasts; none where nobody watches."""
+    """A folder for the duration of the ``with`` block; none if no one watches."""
 
     def __init__(self, wanted: bool) -> None:
         self.path: str | None = tempfile.mkdtemp(prefix="everlog-progress-") if wanted else None
 
     def total(self) -> int:
-        """The sum of what all moves have told."""
+        """The sum of the counts that all moves have reported."""
         found = 0
         for name in os.listdir(self.path) if self.path else ():
             with contextlib.suppress(OSError, ValueError), open(os.path.join(self.path or "", name)) as file:
@@ -44,7 +44,8 @@ class ProgressFolder:
 
 
 def report_count(folder: str | None, number: int, count: int) -> None:
-    """Called by a task as often as it likes. Nothing depends on it: what can't be written is not told."""
+    """Report a task's count; calls that come too often are ignored. Nothing depends on it: write errors are ignored,
+    too."""
     now = time.monotonic()
     if folder is None or now - _last.get(number, 0.0) < SECONDS_BETWEEN:
         return
@@ -55,17 +56,17 @@ def report_count(folder: str | None, number: int, count: int) -> None:
 
 @contextlib.contextmanager
 def watch(folder: ProgressFolder, progress: Progress | None, what: str, total: int) -> Iterator[None]:
-    """Call ``progress(what, done, total)`` now and then, from a thread, while the block runs."""
+    """Call ``progress(what, done, total)`` regularly from a thread while the block runs."""
     if progress is None:
         yield
         return
     over = threading.Event()
 
-    def look() -> None:
+    def report() -> None:
         while not over.wait(SECONDS_BETWEEN):
             progress(what, min(folder.total(), total), total)
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=report, daemon=True)
     thread.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Whether a stream is still the one of which records were moved, before more of it is."""
+"""Checks that a stream is still the one whose records were moved, before more of it is moved."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from everlog.errors import CorruptData, DataLost, UsageError
 from everlog.pipelines.migrate.notes import Progressed
 
 IDENTITY = ("length", "crc32", "timestamp_ns", "session_id", "reserved_value")
-"""What the last moved record is known by, as far as its family has it."""
-_HINT = "the store was replaced or cut: move it into a new target, with notes of its own"
+"""Fields that identify the last moved record, as far as its family has them."""
+_HINT = "the store was replaced or truncated: move it into a new target with its own notes"
 
 
 def refuse_options(options: Mapping[str, Any]) -> None:
-    """Raises :class:`UsageError` for options under which records have no lasting address."""
+    """Raise :class:`UsageError` for options under which records have no permanent address."""
     if options.get("pre_commit"):
         message = "option preCommit does not apply to a migration: buffered messages have no address before the flush"
         raise UsageError("option preCommit", found="true", message=message)
 
 
 def check_source(store: Store, assigned: Assigned, state: Progressed) -> DataLost | None:
-    """Looks at the last record that was moved. Raises :class:`CorruptData` where another one is there, or none in the
-    midst of the stream, or the stream ends before it; returns what tells that records went before they were moved.
-
-    A record that is damaged now, or was removed after it was moved, is as it should be."""
+    """Check the last moved record. Returns the error for records that were removed before they were moved, or ``None``.
+    Raises :class:`CorruptData` if a different record or none is at its address, or if the stream ends before it. A
+    record that is damaged now, or was removed after it was moved, is no error."""
     if state.last is None:
         return None
     last = store.parse_address(state.last)
@@ -43,7 +42,11 @@ def check_source(store: Store, assigned: Assigned, state: Progressed) -> DataLos
         return None
     if first is not None:
         end = _end(store, assigned.stream)
-        found = f"no record at {state.last}" if end is None or end > last else f"an end at {store.format_address(end)}"
+        found = (
+            f"no record at {state.last}"
+            if end is None or end > last
+            else f"the stream's end at {store.format_address(end)}"
+        )
         raise CorruptData(where, found=found, expected=f"the record at {state.last}, which was moved", hint=_HINT)
     return _check_empty(store, where, assigned.stream, last, state)
 
@@ -59,7 +62,7 @@ def _record_at(store: Store, stream: str, address: int, faults: list[Fault]) -> 
 
 
 def _check_identity(where: str, state: Progressed, now: Mapping[str, Any]) -> None:
-    """What is not known of either, as times are not where an option says what they are, is not compared."""
+    """Compare the fields that are known on both sides; times are unknown if an option defines them."""
     differing = {
         name: value
         for name, value in (state.identity or {}).items()
@@ -70,14 +73,14 @@ def _check_identity(where: str, state: Progressed, now: Mapping[str, Any]) -> No
         expected = ", ".join(f"{name} {value}" for name, value in differing.items())
         raise CorruptData(
             where,
-            found=f"at {state.last} a record of {found}",
-            expected=f"{expected}, as it was moved",
+            found=f"a record with {found} at {state.last}",
+            expected=f"{expected} as moved",
             hint=_HINT,
         )
 
 
 def _first(store: Store, stream: str) -> int | None:
-    """The address of the stream's first record, by looking for it."""
+    """The address of the stream's first record, found by scanning."""
     for batch in store.scan(stream, columns=["address"], max_rows=1, on_fault=_pass):
         if batch.row_count:
             return store.parse_address(batch.to_list("address")[0])
@@ -85,7 +88,7 @@ def _first(store: Store, stream: str) -> int | None:
 
 
 def _end(store: Store, stream: str) -> int | None:
-    """The end as the store lists it, else as it finds it by reading."""
+    """The end that the store lists, otherwise the one found by reading."""
     ends = [info.end for info in store.streams(include_all=True) if info.name == stream]
     if ends and ends[0] is not None:
         return store.parse_address(ends[0])
@@ -93,28 +96,28 @@ def _end(store: Store, stream: str) -> int | None:
 
 
 def _pass(fault: Fault) -> None:
-    """Damage is told by those who move."""
+    """Ignore damage here; the move reports it."""
 
 
 def _check_empty(store: Store, where: str, stream: str, last: int, state: Progressed) -> DataLost | None:
-    """Of a stream without records: whether it went on before they went."""
+    """For a stream without records: whether it grew before they were removed."""
     end = _end(store, stream)
     if end is None or end <= last:
-        expected = f"the record at {state.last}, which was moved, or an end behind it"
+        expected = f"the record at {state.last}, which was moved, or an end after it"
         raise CorruptData(where, found="no records", expected=expected, hint=_HINT)
     return _loss(store, where, end, last, state)
 
 
 def _loss(store: Store, where: str, first: int, last: int, state: Progressed) -> DataLost | None:
-    """Addresses of two columns do not tell whether one follows the other, unless a whole number of the first is left
-    out."""
+    """The error for records that were removed, or ``None``. With addresses of two columns consecutive records can't be
+    recognised, so only a skipped number in the first column counts."""
     following = last + 1 if state.following is None else state.following
     is_lost = first >> 32 > (last >> 32) + 1 if len(store.address_columns) > 1 else first > following
     if not is_lost:
         return None
     return DataLost(
         where,
-        found=f"a first record at {store.format_address(first)}",
-        expected=f"one at {store.format_address(following)} or before, where the migration goes on",
-        hint="records were removed before they were moved; failOnDataLoss=false goes on without them",
+        found=f"the first record at {store.format_address(first)}",
+        expected=f"it at {store.format_address(following)} or before, where the migration resumes",
+        hint="records were removed before they were moved; failOnDataLoss=false continues without them",
     )

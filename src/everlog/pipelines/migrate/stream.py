@@ -1,4 +1,4 @@
-"""The JetStream stream that a channel becomes: its configuration while it is filled and afterwards. Pure."""
+"""The JetStream stream that a channel becomes: its configuration during the import and afterwards. No I/O."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ GAP_SUBJECT = "_everlog.gap"
 
 
 def import_subject(stream: str) -> str:
-    """Where a stream listens while it is filled, without what follows."""
+    """The prefix of the subject that a stream listens on during the import."""
     return f"_everlog.import.{stream}"
 
 
 def stream_config(move: ChannelMove, state: str) -> dict[str, Any]:
-    """``state`` is ``importing`` or ``done``. Limits come last, so that no placeholder pushes a message out."""
+    """The stream's configuration; ``state`` is ``importing`` or ``done``. Limits are only set at the end, so that no
+    placeholder displaces a message."""
     settings = move.settings
     config: dict[str, Any] = {
         "name": move.stream,
@@ -54,7 +55,7 @@ def stream_config(move: ChannelMove, state: str) -> dict[str, Any]:
 
 
 def is_ours(move: ChannelMove, info: Mapping[str, Any]) -> bool:
-    """Whether a stream was made for this channel."""
+    """Whether a stream was created for this channel."""
     metadata = info["config"].get("metadata") or {}
     return all(metadata.get(name) == wanted for name, wanted in _marks(move))
 
@@ -64,7 +65,7 @@ def _marks(move: ChannelMove) -> tuple[tuple[str, str], ...]:
 
 
 def check_is_ours(move: ChannelMove, info: Mapping[str, Any]) -> None:
-    """Whether a stream of that name was made for this channel. Raises :class:`UsageError`."""
+    """Raise :class:`UsageError` if a stream of that name was not created for this channel."""
     metadata = info["config"].get("metadata") or {}
     for name, wanted in _marks(move):
         found = metadata.get(name)
@@ -72,7 +73,9 @@ def check_is_ours(move: ChannelMove, info: Mapping[str, Any]) -> None:
             kind = name.partition(".")[2]
             raise UsageError(
                 f"stream {move.stream}",
-                found="one that no migration made" if found is None else f"one of {kind} {found!r}",
-                expected=f"none, or one of {kind} {wanted!r}",
-                hint="another stream prefix makes another stream",
+                found="a stream that no migration made" if found is None else f"{kind} {found!r}",
+                expected=f"no stream of this name, or one of {kind} {wanted!r}",
+                message=f"stream {move.stream} exists already and "
+                + ("no migration made it" if found is None else f"has {kind} {found!r}, not {wanted!r}"),
+                hint="use another stream prefix to create another stream",
             )

@@ -1,1 +1,1 @@
-"""What a query asks for, which tasks read it, and what a task gives: records, groups or faults as Arrow batches."""
+"""What a query asks for, which tasks read it, and what a task returns: records, groups or faults as Arrow batches."""

@@ -1,7 +1,7 @@
-"""Aggregation near the data: records are folded where they are read, and only groups go through Spark.
+"""Aggregation at the source: tasks fold records into groups where they are read, and only groups go through Spark.
 
-Spark takes rows of a Python data source one by one; for small messages that costs more than reading them. Here a task
-gives a row for each group that it met, with exact partial results, and Spark merges these.
+Spark takes rows of a Python data source one by one, which costs more for small messages than reading them. With an
+aggregation, a task returns a row for each group, with exact partial results, and Spark merges these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from everlog.core.json_text import parse_json
 from everlog.errors import UsageError
 
 UNITS = {"second": 10**9, "minute": 60 * 10**9, "hour": 3600 * 10**9, "day": 86_400 * 10**9}
-"""Of a key such as ``minute(timestamp)``, in nanoseconds; days are those of UTC."""
+"""Units of a key such as ``minute(timestamp)``, in nanoseconds; days are in UTC."""
 COUNT, SUM, MIN, MAX, AVG = "count", "sum", "min", "max", "avg"
 _CALL = re.compile(r"(\w+)\(\s*(\w+|\*)\s*\)")
 FLOATS = (ColumnType.FLOAT32, ColumnType.FLOAT64)
@@ -25,7 +25,7 @@ TIMESTAMP = "timestamp"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What to group by: a column, or with ``unit_ns`` its time rounded down to so many nanoseconds."""
+    """What to group by: a column, or with ``unit_ns`` its time rounded down to a multiple of that."""
 
     name: str
     column: str
@@ -44,7 +44,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column of the result and the partial ones that it is made of: one, or for an average sum and count."""
+    """A column of the result and the partial results that it is made of: one, or sum and count for an average."""
 
     name: str
     kind: str
@@ -53,25 +53,25 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """What to fold."""
+    """The keys to group by and the values to compute."""
 
     keys: tuple[Key, ...]
     values: tuple[Value, ...]
 
     @property
     def folds(self) -> tuple[Fold, ...]:
-        """The columns of partial results, each once."""
+        """The columns of partial results, without duplicates."""
         return tuple(dict.fromkeys(fold for value in self.values for fold in value.folds))
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of records that are read."""
+        """The records' columns to read."""
         times = ("timestamp_ns" if key.unit_ns else key.column for key in self.keys)
         return tuple(dict.fromkeys((*times, *(fold.column for fold in self.folds if fold.column is not None))))
 
 
 def parse_aggregation(name: str, text: str) -> Aggregation:
-    """Of JSON: an object with ``by`` and ``values``, see :func:`aggregate`. Raises :class:`UsageError`."""
+    """Parse JSON: an object with ``by`` and ``values``, see :func:`aggregate`. Raises :class:`UsageError`."""
     try:
         given = parse_json(text)
         by, values = given["by"], given["values"]
@@ -87,12 +87,13 @@ def parse_aggregation(name: str, text: str) -> Aggregation:
         raise UsageError(name, found=repr(text), expected=expected) from None
     names = [key.name for key in keys] + [value.name for value in found]
     if not found or len({n.lower() for n in names}) < len(names):
-        raise UsageError(name, found=", ".join(names) or "nothing", expected="at least a value, and names that differ")
+        expected = "at least one value, and names without duplicates"
+        raise UsageError(name, found=", ".join(names) or "nothing", expected=expected)
     return Aggregation(tuple(keys), tuple(_apart(value, {key.name.lower() for key in keys}) for value in found))
 
 
 def _apart(value: Value, keys: set[str]) -> Value:
-    """With partial results that no key is called like: both are columns of what tasks give."""
+    """The value with partial results renamed so that none has a key's name: both are columns of the tasks' output."""
     return replace(value, folds=tuple(replace(fold, name=_free(fold.name, keys)) for fold in value.folds))
 
 
@@ -108,7 +109,7 @@ def _key(expression: str, alias: str | None) -> Key:
         return Key(alias or expression.strip(), expression.strip())
     unit, column = call[1].lower(), call[2]
     if unit not in UNITS or column != TIMESTAMP:
-        expected = f"a column or {', '.join(f'{unit}({TIMESTAMP})' for unit in UNITS)}"
+        expected = f"a column, or {' or '.join(f'{unit}({TIMESTAMP})' for unit in UNITS)}"
         raise UsageError("by", found=expression, expected=expected)
     return Key(alias or unit, TIMESTAMP, UNITS[unit])
 
@@ -126,22 +127,25 @@ def _value(name: str, expression: str) -> Value:
 
 
 def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str, ColumnType]:
-    """The types of the columns that are read. Raises :class:`UsageError` for one that the stores don't have, or that
-    can't be folded so."""
+    """The types of the columns to read. Raises :class:`UsageError` for a column that the stores don't have, or that
+    can't be aggregated like this."""
     types = {column.name: column.type for column in table}
     asked = [("by", key.column) for key in wanted.keys]
     asked += [("values", fold.column) for fold in wanted.folds if fold.column is not None]
     for where, name in asked:
         if name not in types:
-            raise UsageError(where, found=f"column {name}", expected=f"columns out of {', '.join(types)}")
+            message = f"{where}: no column {name}; the columns are {', '.join(types)}"
+            raise UsageError(where, found=name, expected=f"one of {', '.join(types)}", message=message)
     for key in wanted.keys:
         if types[key.column] in FLOATS:
-            raise UsageError("by", found=f"{key.column}, a floating-point number", expected="a column of another type")
+            message = f"by: can't group by {key.column}, a floating-point number"
+            raise UsageError("by", found=key.column, expected="a column of another type", message=message)
     for fold in wanted.folds:
         kind = None if fold.column is None else types[fold.column]
         fits = _NUMBERS if fold.kind == SUM else (*_NUMBERS, ColumnType.TIMESTAMP_US)
         if fold.kind in (SUM, MIN, MAX) and kind not in fits:
-            what = "a number" if fold.kind == SUM else f"a number, or {TIMESTAMP},"
+            what = "a number" if fold.kind == SUM else f"a number or {TIMESTAMP}"
             found = f"{fold.kind}({fold.column})"
-            raise UsageError("values", found=found, expected=f"{what} to take the {fold.kind} of")
+            message = f"values: {found} needs {what}"
+            raise UsageError("values", found=found, expected=what, message=message)
     return {name: types[name] for name in wanted.columns}

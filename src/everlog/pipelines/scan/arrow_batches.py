@@ -1,4 +1,4 @@
-"""Batches of a scan as Arrow record batches with exactly the schema that Spark expects, over the same memory."""
+"""Batches of a scan as Arrow record batches with exactly the schema that Spark expects, sharing their memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def columns_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The columns with the types that Spark gives them, times in UTC."""
+    """The columns with the types that Spark uses for them, times in UTC."""
     import pyarrow as pa
 
     types = {
@@ -32,17 +32,19 @@ def columns_schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 class ArrowBatches:
-    """Makes record batches of one Arrow schema. A column that a batch lacks is null in it: another family's in a
-    mixed table."""
+    """Makes record batches of one Arrow schema. A column that a batch lacks is null: in a mixed table it belongs to
+    another family."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._fields = [(field.name, field.type, field.nullable) for field in schema]  # made anew at each look
+        self._fields = [
+            (field.name, field.type, field.nullable) for field in schema
+        ]  # pyarrow creates field objects at each access
         self._nulls: dict[str, pa.Array] = {}
 
     def convert(self, batch: Batch) -> pa.RecordBatch:
-        """The batch's columns without a copy (but unsigned 64-bit numbers become decimals); what it has beyond the
-        schema is left out."""
+        """The batch's columns without copying (except that unsigned 64-bit numbers become decimals); columns outside
+        the schema are left out."""
         import pyarrow as pa
 
         rows = batch.row_count
@@ -50,7 +52,8 @@ class ArrowBatches:
         for name, kind, nullable in self._fields:
             data = batch.data.get(name)
             if not nullable and (data is None or data.null_count):
-                raise UsageError(f"column {name}", found="a null", expected="values: Spark was told NOT NULL")
+                message = f"column {name} has a null, but Spark's schema says NOT NULL"
+                raise UsageError(f"column {name}", found="a null", expected="values", message=message)
             arrays.append(self._null(name, kind, rows) if data is None else to_array(kind, data, rows))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -64,7 +67,7 @@ class ArrowBatches:
 
 
 def to_array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
-    """A column without a copy (but unsigned 64-bit numbers become decimals)."""
+    """A column without copying (except that unsigned 64-bit numbers become decimals)."""
     import pyarrow as pa
 
     buffers: list[Any] = (
@@ -77,7 +80,7 @@ def to_array(kind: pa.DataType, data: ColumnData, rows: int) -> pa.Array:
 
 
 def _widened(values: memoryview, rows: int) -> pa.Buffer:
-    """Unsigned 64-bit numbers as decimals: those are 128-bit integers, the low half first. A cast takes ten times as
+    """Unsigned 64-bit numbers as decimals, which are 128-bit integers, low half first. A cast takes ten times as
     long."""
     import numpy as np
     import pyarrow as pa
@@ -88,7 +91,7 @@ def _widened(values: memoryview, rows: int) -> pa.Buffer:
 
 
 def keep_rows(batch: Batch, mask: memoryview) -> Batch:
-    """The rows whose byte in ``mask`` is 1; the others are 0."""
+    """The rows whose byte in ``mask`` is 1; the other bytes are 0."""
     import pyarrow as pa
 
     chosen = pa.Array.from_buffers(pa.uint8(), batch.row_count, [None, pa.py_buffer(mask)]).cast(pa.bool_())
@@ -97,7 +100,7 @@ def keep_rows(batch: Batch, mask: memoryview) -> Batch:
 
 
 def _data_of(kind: ColumnType, array: pa.Array) -> ColumnData:
-    """A column over an array's memory. The array begins with its buffers, as one does that was just made."""
+    """A column over an array's memory. The array must have offset 0, as a new one has."""
     parts = [None if part is None else memoryview(part).cast("B") for part in array.buffers()]
     validity = parts[0] if array.null_count else None
     values = memoryview(b"") if parts[-1] is None else parts[-1]
@@ -117,7 +120,7 @@ def in_time(
 
 
 def time_mask(times: ColumnData, rows: int, start_ns: int | None, end_ns: int | None) -> pa.Array | None:
-    """Which rows are in the range, or have no time; ``None``: all."""
+    """Which rows are in the range or have no time; ``None`` for all rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What a row of a query must satisfy, as bounds of what is read: they leave out what can't satisfy it."""
+"""What a query's rows must satisfy, as bounds that let a scan skip what can't satisfy it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from everlog.core.store import Store
 from everlog.errors import UsageError
 
 TEXTS = ("store", "stream")
-"""Columns of which equality, ``in`` and ``like 'abc%'`` choose stores and streams."""
+"""Columns whose equality, ``in`` and ``like 'abc%'`` filters select stores and streams."""
 MIN_NS, MAX_NS = -(1 << 63), (1 << 63) - 1
 HALF = 32
-"""Of two columns that make an address the first is above that many bits of the second."""
+"""In an address of two columns, the first is shifted left by this many bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a row must satisfy. ``texts``: column to the texts of which it is one; ``starts``: column to what it begins
-    with; ``numbers``: integer column to its least and greatest value; ``needed``: columns that are not null;
-    ``addresses``: texts of which the address is one."""
+    """What a row must satisfy. ``texts``: column -> the allowed texts; ``starts``: column -> a prefix; ``numbers``:
+    integer column -> its least and greatest value; ``needed``: columns that are not null; ``addresses``: the allowed
+    addresses as texts."""
 
     texts: tuple[tuple[str, frozenset[str]], ...] = ()
     starts: tuple[tuple[str, str], ...] = ()
@@ -28,17 +28,17 @@ class Bounds:
     addresses: frozenset[str] | None = None
 
     def may_hold(self, column: str, value: str) -> bool:
-        """Whether rows whose text ``column`` is ``value`` may pass."""
+        """Whether rows whose text ``column`` is ``value`` may satisfy the bounds."""
         return all(value in allowed for name, allowed in self.texts if name == column) and all(
             value.startswith(start) for name, start in self.starts if name == column
         )
 
     def fits(self, store: Store, columns: Iterable[str]) -> bool:
-        """Whether a store of these columns may have rows that pass."""
+        """Whether a store with these columns may have rows that satisfy the bounds."""
         return self.may_hold("store", store.path) and self.needed <= set(columns)
 
     def range(self, store: Store, start: int | None, end: int | None) -> tuple[int | None, int | None]:
-        """Addresses ``start <= address < end``, made narrower."""
+        """The range of addresses ``start <= address < end``, narrowed by the bounds."""
         names = store.address_columns
         shift = HALF * (len(names) - 1)
         for name, low, high in self.numbers:
@@ -47,12 +47,12 @@ class Bounds:
             if low is not None:
                 start = max(start or 0, max(low, 0) << shift)
             if high is not None:
-                behind = max(high + 1, 0) << shift
-                end = behind if end is None else min(end, behind)
+                limit = max(high + 1, 0) << shift
+                end = limit if end is None else min(end, limit)
         if self.addresses is not None:
             found = [a for a in (_parsed(store, text) for text in self.addresses) if a is not None]
-            first, behind = (min(found), max(found) + 1) if found else (0, 0)
-            start, end = max(start or 0, first), behind if end is None else min(end, behind)
+            first, limit = (min(found), max(found) + 1) if found else (0, 0)
+            start, end = max(start or 0, first), limit if end is None else min(end, limit)
         return start, end
 
 
@@ -67,8 +67,8 @@ NO_BOUNDS = Bounds()
 
 
 def bounded_times(start_ns: int | None, end_ns: int | None) -> tuple[int | None, int | None]:
-    """A range of times as one of times that 64 bits of nanoseconds hold, from 1677 to 2262: what lies beyond, such as
-    the year 9999 for ever, bounds nothing, or leaves nothing."""
+    """Clip a range of times to what 64-bit nanoseconds can hold, 1677 to 2262. A bound beyond that, such as the year
+    9999 for "for ever", excludes nothing or everything."""
     if start_ns is not None:
         start_ns = None if start_ns <= MIN_NS else min(start_ns, MAX_NS)
     if end_ns is not None:

@@ -1,4 +1,4 @@
-"""A table's columns: those of the families whose stores a query reads, and which of them it gives."""
+"""A table's columns: those of the families whose stores a query reads, and the selection that it returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from everlog.sbe.columns import JSON, SbeColumns
 from everlog.stores import FAMILIES, open_store, store_class
 
 ON_REQUEST = frozenset({"crc32"})
-"""Columns that are read only when they are named: they cost more than most queries want to pay."""
+"""Columns that are read only if they are named, since they are expensive."""
 
 SPARK_TYPES = {
     ColumnType.INT16: "smallint",
@@ -32,17 +32,17 @@ SPARK_TYPES = {
     ColumnType.UTF8: "string",
     ColumnType.BINARY: "binary",
 }
-"""Spark's name of each type. Spark takes no unsigned, no nanosecond and no dictionary columns."""
+"""Spark's name of each type. Spark has no unsigned, nanosecond or dictionary columns."""
 
 _HEAD = ("store", "family", "stream", "address", "timestamp", "timestamp_ns", "length", "payload")
 
 FamilyOptions = Mapping[str, Mapping[str, Any]]
-"""Options to open stores with, by family."""
+"""Options for opening stores, by family."""
 
 
 def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str, dict[str, Any]]:
-    """The options that each family knows. Raises :class:`UsageError` for one that none of the stores' families
-    knows."""
+    """The given options by the families that know them. Raises :class:`UsageError` for an option that none of the
+    stores' families knows."""
     families = list(dict.fromkeys(store.family for store in stores))
     known = {family: option_names(store_class(family).options_class) for family in families}
     spark_names = {field: name for name, (field, _) in FAMILY_OPTIONS.items()}
@@ -55,13 +55,13 @@ def family_options(stores: Iterable[FoundStore], scan: ScanOptions) -> dict[str,
     chosen = {f: {k: v for k, v in scan.family_options.items() if k in known[f]} for f in families}
     for family, options in chosen.items():
         if "max_age" in options and "now_ns" in known[family]:
-            options["now_ns"] = time.time_ns()  # all tasks count ages to the same moment
+            options["now_ns"] = time.time_ns()  # all tasks compute ages relative to the same moment
     return chosen
 
 
 def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: FamilyOptions) -> tuple[Column, ...]:
-    """All columns of the stores' families, the common ones first; one that a family lacks is nullable. Raises
-    :class:`UsageError` when two families give one name to different types."""
+    """All columns of the stores' families, the common ones first; a column that some family lacks is nullable. Raises
+    :class:`UsageError` if two families have a column of the same name with different types."""
     by_family: dict[str, list[FoundStore]] = {}
     for store in stores:
         by_family.setdefault(store.family, []).append(store)
@@ -79,7 +79,9 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
                 raise UsageError(
                     f"column {column.name}",
                     found=f"{SPARK_TYPES[other.type]} and {SPARK_TYPES[column.type]}",
-                    expected="stores that agree: read one family at a time",
+                    expected="stores with one type for it",
+                    message=f"column {column.name} has different types, {SPARK_TYPES[other.type]} and "
+                    f"{SPARK_TYPES[column.type]}; read one family at a time",
                 )
     always = set.intersection(*({column.name for column in table if not column.nullable} for table in tables))
     columns = {name: replace(column, nullable=name not in always) for name, column in columns.items()}
@@ -90,8 +92,8 @@ def table_columns(stores: Iterable[FoundStore], scan: ScanOptions, options: Fami
 
 
 def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = None) -> SbeColumns | None:
-    """What decodes payloads, if the query asks for that. Raises :class:`UsageError` for an unknown message."""
-    if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is there for the times
+    """The decoder of payloads, if the query asks for one. Raises :class:`UsageError` for an unknown message."""
+    if scan.sbe_schema is None or scan.level is Level.FRAME:  # then the schema is only used for the times
         return None
     chosen = keep_rows if scan.sbe_only else None
     return SbeColumns(scan.sbe_schema, scan.sbe_message, on_problem, keep_rows=chosen, uint64=scan.sbe_uint64)
@@ -100,7 +102,7 @@ def sbe_columns(scan: ScanOptions, on_problem: Callable[[str], None] | None = No
 def _family_columns(
     members: list[FoundStore], scan: ScanOptions, options: Mapping[str, Any]
 ) -> tuple[Column, ...] | EverlogError:
-    """The columns are the family's, not the store's: any that opens will do. Else why the first does not."""
+    """The family's columns, which any of its stores gives, or the first store's error if none opens."""
     first_error: EverlogError | None = None
     for member in members:
         try:
@@ -113,8 +115,8 @@ def _family_columns(
 
 
 def default_columns(table: tuple[Column, ...], scan: ScanOptions) -> tuple[Column, ...]:
-    """What the option ``columns`` asks for; without it, all but those of :data:`ON_REQUEST`, and without the JSON text
-    where a message has typed columns."""
+    """The columns that the option ``columns`` selects; without it all except those of :data:`ON_REQUEST`, and without
+    the JSON text if a message has typed columns."""
     if scan.columns is not None:
         return pick(table, scan.columns)
     left_out = ON_REQUEST | ({JSON.name} if scan.sbe_message is not None else set())

@@ -1,4 +1,4 @@
-"""The faults of many stores as a table: what a query over them would have met, a row for each fault."""
+"""The faults of many stores as a table, a row for each fault that a query over them would find."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ COLUMNS = tuple(
     for name, text in {
         "store": "the folder",
         "family": "its family",
-        "stream": "null where the store as a whole is meant",
-        "address": "of the first record concerned, where there is one",
-        "code": "as docs/verify.md lists them",
+        "stream": "null for a fault of the whole store",
+        "address": "of the first affected record, if there is one",
+        "code": "see docs/verify.md",
         "severity": "fault or note",
         "file": "in the store",
-        "offset": "in the file; null where the file as a whole is meant",
+        "offset": "in the file; null for a fault of the whole file",
         "found": "what is there",
         "expected": "what should be",
         "loses": "what a reader loses",
@@ -47,13 +47,13 @@ COLUMNS = tuple(
 
 UNREADABLE = "store-unreadable"
 GONE = "store-gone"
-"""Codes of rows that no family's reader gives: a store that can't be opened, and one that vanished meanwhile."""
+"""Codes of rows that no family's reader reports: a store that can't be opened, and one that vanished."""
 
-_VERIFY = "everlog repair tells what can be mended; else take the file from a copy"
-_BRING_BACK = "bring the store back, or leave it out of the query"
+_VERIFY = "everlog repair shows what can be repaired; otherwise restore the file from a copy"
+_BRING_BACK = "restore the store, or leave it out of the query"
 
 MAX_FAULTS = 100_000
-"""Of one split; a last row says how many more there are."""
+"""Most faults of one split; a last row gives the number of further ones."""
 TOO_MANY = "more-faults"
 BATCH_ROWS = 1024
 
@@ -86,7 +86,7 @@ class _Collector:
 def plan_faults(
     stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]
 ) -> list[ScanTask]:
-    """Tasks that give each fault that a query would meet."""
+    """Tasks that report each fault that a query would find."""
     known: list[dict[str, Any]] = []
     tasks = plan(stores, scan, options, on_error=lambda store, error: known.append(_of_error(store, error)))
     return [*tasks, ScanTask((), tuple(known))] if known else tasks
@@ -115,7 +115,7 @@ def _rows(task: ScanTask, scan: ScanOptions) -> Iterator[list[dict[str, Any]]]:
                 columns = [c.name for c in store.schema(level=scan.level) if c.name == PAYLOAD.name]
                 for split in part.splits:
                     collector = _Collector(part.store, split.stream)
-                    # With the payload: compressed and encrypted ones are decoded, and tell what is wrong.
+                    # Read payloads, too: decoding compressed and encrypted ones finds their damage.
                     for _ in store.scan_split(split, columns=columns, level=scan.level, on_fault=collector.add):
                         yield collector.take()
                     yield collector.rest()

@@ -1,4 +1,4 @@
-"""What a task of an aggregation does: folds the batches of its splits into groups."""
+"""A task of an aggregation: folds the batches of its splits into groups."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 65_536
-"""More than for Spark: what is grouped at once costs less."""
+"""More than for Spark: larger batches cost less to group."""
 MAX_PARTIAL_ROWS = 1 << 17
-"""Groups of several batches are kept side by side up to that many rows of a stream, then merged."""
+"""Groups of several batches are kept separately up to this many rows of a stream, then merged."""
 MAX_GROUPS = 1 << 18
-"""With more groups than that, of all streams together, they are handed over, so that memory stays bounded; Spark merges
-them."""
+"""With more groups than this over all streams, the task outputs them to bound its memory; Spark merges them."""
 OUTPUT_ROWS = 16_384
 CONSTANT = ("store", "family", "stream")
-"""Columns that have one value in a split, and so need no grouping."""
+"""Columns with one value in a split, which need no grouping."""
 _SAFE = (1 << 63) - 1
 
 
 def fold_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """Batches of groups, with the columns of ``schema``: keys and partial results. A group may come more than once.
+    """Batches of groups with the columns of ``schema``: keys and partial results. A group may occur more than once.
     Damage and losses are errors or warnings, as for records."""
     wanted = scan.aggregation
     assert wanted is not None
@@ -60,7 +59,7 @@ def fold_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[
 
 
 def _merge_all(groups: dict[tuple[str, ...], _Groups]) -> int:
-    """How many groups there are."""
+    """Merge all groups; returns their number."""
     for held in groups.values():
         held.merge()
     return sum(held.row_count for held in groups.values())
@@ -84,7 +83,7 @@ def _give(groups: dict[tuple[str, ...], _Groups], wanted: Aggregation, schema: p
 
 @dataclass(slots=True)
 class _Groups:
-    """Groups with the same constants: tables of partial results, merged now and then."""
+    """Groups with the same constants: tables of partial results, merged from time to time."""
 
     wanted: Aggregation
     schema: pa.Schema
@@ -136,7 +135,7 @@ class _Groups:
         self.row_count += len(found)
 
     def merge(self) -> None:
-        """One table instead of several."""
+        """Merge the tables into one."""
         import pyarrow as pa
 
         if len(self.tables) < 2:
@@ -159,7 +158,7 @@ def _result_names(asked: list[Any]) -> list[str]:
 
 
 def _key(key: Key) -> str:
-    """What a key is called in tables, where folds have the names that they have in the schema."""
+    """A key's column name in tables; folds have their names of the schema there."""
     return f"key {key.name}"
 
 
@@ -172,8 +171,9 @@ def _bounded(fold: Fold) -> str:
 
 
 def _without_nan(rows: pa.Table, fold: Fold) -> pa.Table:
-    """The column whose ends are asked for, null where it is NaN: Arrow passes over NaN unless there is nothing else,
-    and Spark, which merges, takes it for the largest number, so that how work is dealt out would show."""
+    """Append the column for min and max with NaN replaced by null. Arrow skips NaN unless there is nothing else, and
+    Spark, which merges, treats it as the largest number: without this, the result would depend on how the work is
+    distributed."""
     import pyarrow.compute as pc
 
     name, values = _bounded(fold), rows[fold.column]
@@ -183,7 +183,7 @@ def _without_nan(rows: pa.Table, fold: Fold) -> pa.Table:
 
 
 def _made_safe(rows: pa.Table, fold: Fold) -> pa.Table:
-    """The column to sum, as decimals where the sum of integers may be beyond 64 bits."""
+    """Append the column to sum, as decimals if the sum of integers may exceed 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -219,7 +219,7 @@ def _key_array(key: Key, batch: Batch, kind: pa.DataType) -> pa.Array:
 def _value_array(name: str, batch: Batch) -> pa.Array:
     import pyarrow as pa
 
-    if name in CONSTANT:  # not read, as a key is not; each record has one, and texts are only counted
+    if name in CONSTANT:  # not read, like keys; every record has one, and texts can only be counted
         return pa.repeat(pa.scalar(1, pa.int64()), batch.row_count)
     data = batch.data.get(name)
     if data is None:

@@ -1,4 +1,4 @@
-"""Options that only live queries have."""
+"""Options of live queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DEFAULT_DISCOVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """``max_bytes`` and ``max_records`` bound a batch; ``None``: all there is. ``starting``: where a query without a
-    checkpoint begins. New stores are looked for every ``discovery_s`` seconds. A batch of up to ``prefetch_bytes`` is
-    read where it is planned, which saves the time to start tasks; 0: never."""
+    """``max_bytes`` and ``max_records`` limit a batch; ``None`` for no limit. ``starting``: where a query without a
+    checkpoint begins. New stores are searched for every ``discovery_s`` seconds. A batch of up to ``prefetch_bytes`` is
+    read where it is planned, which saves the time to start tasks; 0 disables this."""
 
     max_bytes: int | None = None
     max_records: int | None = None
@@ -27,7 +27,7 @@ class LiveOptions:
 
 
 def parse_starting(name: str, value: str) -> str | dict[str, Any]:
-    """``earliest``, ``latest``, or a JSON object of stores, each an object of streams, each with an address,
+    """Parse ``earliest``, ``latest``, or a JSON object of stores, each an object of streams, each with an address,
     ``earliest`` or ``latest``."""
     text = value.strip()
     if text.lower() in (EARLIEST, LATEST):
@@ -37,7 +37,7 @@ def parse_starting(name: str, value: str) -> str | dict[str, Any]:
         stores = parse_json(text)
     except ValueError:
         raise UsageError(name, found=repr(value), expected=expected) from None
-    if isinstance(stores, dict) and stores.get("version") == 1:  # an offset as query progress shows it
+    if isinstance(stores, dict) and stores.get("version") == 1:  # an offset in the form of query progress
         stores = _of_offset(stores.get("stores"))
     is_fit = isinstance(stores, dict) and all(
         isinstance(streams, dict) and all(isinstance(address, str) for address in streams.values())
@@ -50,7 +50,7 @@ def parse_starting(name: str, value: str) -> str | dict[str, Any]:
 
 
 def _of_offset(stores: Any) -> Any:
-    """Of each stream where a batch began and ended the end alone; what has another shape stays."""
+    """An offset's marks reduced to their end addresses; values of another shape are kept."""
     if not isinstance(stores, dict) or not all(isinstance(streams, dict) for streams in stores.values()):
         return None
     return {

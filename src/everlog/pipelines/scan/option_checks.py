@@ -1,5 +1,4 @@
-"""Options that mean nothing to a pipeline over records are refused: passed over in silence they would give something
-else than was asked for."""
+"""Refuses options that do not apply to a pipeline over records; ignoring them silently would give a wrong result."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from everlog.pipelines.scan.options import ScanOptions, check_batch
 
 
 def check_records(scan: ScanOptions, what: str) -> None:
-    """Raises :class:`UsageError` for options that make a table of something else than records, and for where a live
-    query starts. ``what``: the pipeline's name."""
+    """Raise :class:`UsageError` for options that make a table of something other than records, and for the start of a
+    live query. ``what``: the pipeline's name."""
     check_batch(scan)
     for name, is_given in (("faults", scan.faults), ("aggregate", scan.aggregation is not None)):
         if is_given:

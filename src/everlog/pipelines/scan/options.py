@@ -1,4 +1,4 @@
-"""Spark's options, which are text and case-insensitive, as one checked object."""
+"""Parses Spark's options, which are case-insensitive texts, into one checked object."""
 
 from __future__ import annotations
 
@@ -25,27 +25,31 @@ from everlog.stores import store_options
 FAIL, SKIP = "fail", "skip"
 DECIMAL, BIGINT = "decimal", "bigint"
 TIMESTAMP_FROM = "timestamp_from"
-"""Field of the options of families whose records have times where it says: a stream's own say nothing of them."""
+"""Field of the options of families in which an option says where a record's time is; their streams' own times do not
+apply."""
 DEFAULT_SLACK_NS = 600 * 10**9
-"""Ten minutes: what a segment's neighbours say of its times is trusted up to that."""
+"""Ten minutes: how far the times of neighbouring segments are trusted."""
 MIN_SPLIT_BYTES = 1 << 16
 _PASSWORD = re.compile(r"://[^/@:]*:(?!\d+(?:/|$))[^@]+@")
-"""A secret may have slashes; a port, behind which there may be an ``@`` in a path, is a number."""
+"""A password may contain slashes; a number before a slash is a port, and an ``@`` may follow in the path."""
 _FRACTION = re.compile(r"(?:(?<=\d:\d\d:\d\d)|(?<=[T ]\d{6}))[.,](\d+)")
-"""Of a second, behind ``10:00:00`` or ``T100000``. Those of minutes and hours, which ISO 8601 has too, are refused."""
+"""A fraction of a second, after ``10:00:00`` or ``T100000``. ISO 8601 also has fractions of minutes and hours; they are
+refused."""
 _DATE_AND_TIME = re.compile(r"[0-9W-]{7,10}(?:[T ][^.,]+)?")
-"""Python takes any character between them, ``2024-05-01.10`` for ten o'clock, and passes over fractions of a minute."""
+"""Stricter than Python, which accepts any character between date and time, ``2024-05-01.10`` for ten o'clock, and
+ignores fractions of a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
     """What a query asks for. ``streams`` are names or glob patterns, none means all; ``start`` and ``end`` are
-    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` likewise in time, and ``slack_ns`` is how far
+    addresses as text, ``end`` exclusive; ``start_ns`` and ``end_ns`` are the same for time, and ``slack_ns`` is how far
     clocks may have been set back. ``columns`` are names, ``None`` means the default ones. ``sbe_schema`` decodes
     payloads, ``sbe_message`` names the message that gets typed columns, ``sbe_only`` leaves out all other records,
     ``sbe_uint64`` is the type of its unsigned 64-bit numbers.
-    ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries. ``partitions`` is
-    how many tasks to make, ``None`` for as many as suit the size. ``push_filters``: filters of the query make
+
+    ``family_options`` go to the stores whose family knows them, ``live_options`` to live queries. ``partitions`` is the
+    number of tasks, ``None`` for a number that suits the size. ``push_filters``: filters of the query become
     ``bounds``. ``faults``: the table is of faults, not of records; ``aggregation``: of groups.
     """
 
@@ -77,14 +81,14 @@ class ScanOptions:
 
     @property
     def has_time_range(self) -> bool:
-        """Whether records are chosen by their time."""
+        """Whether records are selected by their time."""
         return self.start_ns is not None or self.end_ns is not None
 
 
 def _names(name: str, value: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in read_text(name, value).split(",") if part.strip())
-    if not names:  # nothing chosen would be all of them
-        raise UsageError(name, found=repr(value), expected="a name, or several with commas between")
+    if not names:  # an empty selection would mean all of them
+        raise UsageError(name, found=repr(value), expected="a name, or several separated by commas")
     if (longest := max(map(len, names))) > MAX_PATTERN:
         raise UsageError(name, found=f"a name of {longest} characters", expected=f"at most {MAX_PATTERN}")
     return names
@@ -103,7 +107,7 @@ def _split_bytes(name: str, value: str) -> int:
 
 
 def _time(name: str, value: str) -> int:
-    """Nanoseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of such a number."""
+    """Nanoseconds since 1970 of an ISO 8601 time (UTC if it has no zone) or of such a number."""
     text = value.strip()
     if re.fullmatch(r"-?\d{9,19}", text):
         return int(text)
@@ -131,7 +135,7 @@ def _level(name: str, value: str) -> Level:
 
 
 def _schema(name: str, value: str) -> Schema:
-    """Read where the query is planned: tasks get the schema, not the file."""
+    """Read when the query is planned: tasks get the schema, not the file."""
     return load_schema(read_text(name, value))
 
 
@@ -163,7 +167,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "faults": ("faults", read_flag),
     "aggregate": ("aggregation", parse_aggregation),
 }
-"""Option of the data source -> field of :class:`ScanOptions` and how its text is read."""
+"""Option of the data source -> field of :class:`ScanOptions`, and the reader of its text."""
 
 FAMILY_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     option.spark: (option.field, option.kind.read) for option in store_options() if option.spark is not None
@@ -177,8 +181,8 @@ LIVE_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "discoveryInterval": ("discovery_s", read_seconds),
     "prefetchBytes": ("prefetch_bytes", _bytes_or_none),
 }
-"""Option of the data source -> field of :class:`~everlog.pipelines.scan.live_options.LiveOptions`: for
-``readStream``."""
+"""Option of the data source, for ``readStream`` -> field of :class:`~everlog.pipelines.scan.live_options.LiveOptions`,
+and the reader of its text."""
 
 TABLE_PROPERTIES = frozenset({"owner", "provider"})
 """What Spark's catalog adds to the options of ``CREATE TABLE``."""
@@ -187,8 +191,8 @@ OPTION_NAMES = ("path", "paths", *SCAN_OPTIONS, *FAMILY_OPTIONS, *LIVE_OPTIONS)
 
 
 def parse_options(options: Mapping[str, str]) -> ScanOptions:
-    """Read Spark's options. Raises :class:`UsageError` for an unknown one, a wrong value, no path, or a key in plain
-    text."""
+    """Parse Spark's options. Raises :class:`UsageError` for an unknown option, a wrong value, no path, or a key in
+    plain text."""
     given = {name.lower(): value for name, value in options.items()}
     if "encryptionkey" in given:
         raise UsageError(
@@ -206,14 +210,14 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
             expected="CREATE TEMPORARY VIEW ... USING everlog OPTIONS (path '...')",
             message="CREATE TABLE ... USING everlog does not work; use CREATE TEMPORARY VIEW ... USING everlog OPTIONS "
             "(path '...')",
-            hint="Spark gives a Python data source no options when it reads a table of its catalog",
+            hint="Spark passes no options to a Python data source when it reads a table of its catalog",
         )
     if unknown := sorted(name for name in options if name.lower() not in known):
         what, known_names = "option" if len(unknown) == 1 else "options", ", ".join(OPTION_NAMES)
         message = f"unknown {what} {', '.join(unknown)}; known: {known_names}"
         raise UsageError("options", found=", ".join(unknown), expected=f"names out of {known_names}", message=message)
     for name, value in given.items():
-        if name != "paths":  # a list: each of them by itself
+        if name != "paths":  # a list, whose items are checked individually
             _check_secret(f"option {name}" if name != "path" else name, value)
     paths = _paths(given)
     family_options = _parse(given, FAMILY_OPTIONS)
@@ -245,16 +249,15 @@ def parse_options(options: Mapping[str, str]) -> ScanOptions:
 
 
 def check_batch(scan: ScanOptions) -> None:
-    """Live options that bound batches mean nothing here and are let pass, so that ``read`` and ``readStream`` can share
-    their options. Raises :class:`UsageError` for where a live query starts: left out in silence it would give other
-    records than asked for."""
+    """Raise :class:`UsageError` for the start of a live query: ignoring it silently would give other records than asked
+    for. Live options that limit batches are ignored, so that ``read`` and ``readStream`` can share their options."""
     if "starting" in scan.live_options:
         raise UsageError(
             "option startingOffsets",
             found="read",
             expected="readStream",
             message="option startingOffsets applies to readStream only",
-            hint="start and end choose what read gives",
+            hint="start and end select what read returns",
         )
 
 
@@ -263,7 +266,7 @@ def _parse(given: Mapping[str, str], table: Mapping[str, tuple[str, Callable[[st
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
-    """``load(one)`` comes as ``path``, ``load([several])`` as ``paths``, a JSON list."""
+    """``load(one)`` passes ``path``, ``load([several])`` passes ``paths``, a JSON list."""
     found = [given["path"]] if given.get("path", "").strip() else []
     if "paths" in given:
         try:
@@ -271,9 +274,9 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             several = None
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
-            # What is there may have a password in it.
+            # Do not show the value: it may contain a password.
             raise UsageError(
-                "paths", found="something else", expected="a JSON list of paths", hint="one path: load(path)"
+                "paths", found="another value", expected="a JSON list of paths", hint="for one path use load(path)"
             )
         found += several
     if not found:
@@ -289,13 +292,13 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _check_secret(name: str, value: str) -> None:
-    """Raises :class:`UsageError` for a URL with a password."""
-    # Without what is behind the last "@" nothing is looked through again and again.
+    """Raise :class:`UsageError` for a URL with a password."""
+    # Cut after the last "@": this keeps the search linear.
     if _PASSWORD.search(value[: value.rfind("@") + 1]):
         raise UsageError(
             name,
             found="a password in a URL",
-            expected="one without",
+            expected="a URL without one",
             message=f"{name} has a password in a URL",
-            hint="paths show in plans, logs and results; put it into fsspec's settings",
+            hint="paths show in plans, logs and results; put the password into fsspec's settings",
         )

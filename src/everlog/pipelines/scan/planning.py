@@ -1,4 +1,4 @@
-"""What each task reads: splits of stores, several to a partition, as even as they can be dealt out."""
+"""Plans what each task reads: splits of stores, distributed evenly over partitions."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from everlog.stores import open_store
 
 MIN_PARTITION_BYTES = 16 << 20
 MAX_PARTITION_BYTES = 512 << 20
-"""An empty task costs about 0.1 s, in which tens of MiB are read: below the first bound a second task does not pay,
-and above the second a lost task costs too much."""
+"""An empty task costs about 0.1 s, the time to read tens of MiB: below the first bound a second task does not pay, and
+above the second a lost task costs too much."""
 
 TIME_SPLIT_BYTES = 4 << 20
 MAX_TIME_SPLITS = 65_536
-"""With a range of times a stream is looked at in splits of that size, but not in more of them."""
+"""With a time range, a stream is split into parts of this size, but into no more than this many."""
 
 LOG = logging.getLogger("everlog.spark")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSplits:
-    """Splits of one store and how to open it."""
+    """Splits of one store, and the options for opening it."""
 
     store: FoundStore
     options: Mapping[str, Any]
@@ -50,27 +50,28 @@ class StoreSplits:
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """What one task reads, in order. ``faults`` were met while the query was planned: a table of faults gives them."""
+    """What one task reads, in order. ``faults`` were found while the query was planned; a table of faults includes
+    them."""
 
     parts: tuple[StoreSplits, ...]
     faults: tuple[dict[str, Any], ...] = ()
 
     @property
     def byte_count(self) -> int:
-        """Estimate of the work."""
+        """Estimate of the work in bytes."""
         return sum(split.byte_count for part in self.parts for split in part.splits)
 
 
 OnError = Callable[[FoundStore, EverlogError], None]
-"""Told of a store that can't be planned, and is left out."""
+"""Called for a store that can't be planned and is left out."""
 
 
 def plan(
     stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, on_error: OnError | None = None
 ) -> list[ScanTask]:
-    """Partitions that hold every record of the query once. Damaged and vanished stores are errors, or left out, as the
-    options say; with ``on_error`` they are told to it. Raises :class:`UnknownStream` when no store has a stream that
-    was asked for, unless one that may have it is left out."""
+    """Partitions that together hold every record of the query once. Damaged and vanished stores are errors or are left
+    out, as the options say; with ``on_error`` they are passed to it instead. Raises :class:`UnknownStream` if no store
+    has a requested stream, unless a store that may have it is left out."""
     found: list[tuple[FoundStore, Split]] = []
     matched: set[str] = set()
     names: list[str] = []
@@ -79,7 +80,7 @@ def plan(
     others: list[FoundStore] = []
     for store in stores:
         (wanted if scan.bounds.may_hold("store", store.path) else others).append(store)
-    for store, seen in _look_at(wanted, scan, options):
+    for store, seen in _inspect_all(wanted, scan, options):
         if isinstance(seen, EverlogError):
             _left_out(store, seen, is_left_out(scan, seen), on_error)
             is_all_known = False
@@ -88,49 +89,52 @@ def plan(
         matched |= seen.matched
         found += [(store, split) for split in seen.splits]
     if is_all_known and (missing := [pattern for pattern in scan.streams if pattern not in matched]):
-        # A filter that leaves stores out does not make a name wrong that is theirs.
-        _check_names(missing, names, _look_at(others, scan, options))
+        # A name is valid if a store that a filter excludes has it.
+        _check_names(missing, names, _inspect_all(others, scan, options))
     return balanced_tasks(found, scan, options)
 
 
-def _look_at(
+def _inspect_all(
     stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions
-) -> Iterator[tuple[FoundStore, _Looked | EverlogError]]:
-    looks = concurrent_map(lambda store: _look(store, scan, options), stores, (store.path for store in stores))
-    return zip(stores, looks, strict=True)
+) -> Iterator[tuple[FoundStore, _Inspected | EverlogError]]:
+    inspected = concurrent_map(lambda store: _inspect(store, scan, options), stores, (store.path for store in stores))
+    return zip(stores, inspected, strict=True)
 
 
 def _check_names(
-    missing: list[str], names: list[str], others: Iterator[tuple[FoundStore, _Looked | EverlogError]]
+    missing: list[str], names: list[str], others: Iterator[tuple[FoundStore, _Inspected | EverlogError]]
 ) -> None:
-    """Raise :class:`UnknownStream` for patterns that fit no stream of the ``others`` either."""
+    """Raise :class:`UnknownStream` for patterns that match no stream of the ``others`` either."""
     for _, seen in others:
         if isinstance(seen, EverlogError):
-            return  # it may have them, and the query does without it
+            return  # it may have them, and the query does not read it
         names += seen.names
         missing = [pattern for pattern in missing if pattern not in seen.matched]
         if not missing:
             return
-    raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected=f"a name or pattern of {_few(names)}")
+    found = ", ".join(map(repr, missing))
+    message = f"no stream {found}; the stores have {_few(names)}"
+    raise UnknownStream("stream", found=found, expected=f"a name or pattern of {_few(names)}", message=message)
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """What a store has: names of its streams, which of the patterns asked for fit them, splits of those chosen."""
+class _Inspected:
+    """What a store has: the names of its streams, the requested patterns that match some, the splits of the selected
+    streams."""
 
     names: list[str]
     matched: set[str]
     splits: list[Split]
 
 
-def _look(store: FoundStore, scan: ScanOptions, options: FamilyOptions) -> _Looked | EverlogError:
-    """Errors of the store are a result: of what is looked at at the same time, the first in order counts."""
+def _inspect(store: FoundStore, scan: ScanOptions, options: FamilyOptions) -> _Inspected | EverlogError:
+    """Inspect a store. Its errors are returned: of stores inspected concurrently, the first error in order counts."""
     matched: set[str] = set()
     try:
         with open_store(store.path, family=store.family, **options[store.family]) as opened:
             streams = opened.planned_streams(include_all=scan.include_all)
             chosen = list(_chosen(streams, scan, matched))
-            return _Looked([stream.name for stream in streams], matched, list(_splits(opened, chosen, scan)))
+            return _Inspected([stream.name for stream in streams], matched, list(_splits(opened, chosen, scan)))
     except (CorruptData, UnsupportedVersion, StoreUnavailable, FileChanged) as error:
         return error
 
@@ -158,7 +162,7 @@ def _chosen(streams: list[StreamInfo], scan: ScanOptions, matched: set[str]) -> 
 
 
 def _column_names(store: Store, scan: ScanOptions) -> set[str]:
-    """All columns that rows of the store may have a value in."""
+    """All columns in which rows of the store may have a value."""
     sbe = sbe_columns(scan)
     own = {column.name for column in store.schema(level=scan.level)}
     return own if sbe is None else own | {column.name for column in sbe.columns}
@@ -183,7 +187,7 @@ def _splits(store: Store, streams: list[StreamInfo], scan: ScanOptions) -> Itera
 def _splits_in_time(
     store: Store, stream: StreamInfo, start: int | None, end: int | None, scan: ScanOptions
 ) -> list[Split]:
-    """Small splits, without those that can't hold records of the range; where none can be left out, large ones."""
+    """Small splits, without those that can't hold records in the range; large splits if none can be left out."""
     small = min(scan.split_bytes, max(TIME_SPLIT_BYTES, stream.byte_count // MAX_TIME_SPLITS))
     splits = store.splits(stream.name, start=start, end=end, split_bytes=small)
     times = store.split_times(splits) if splits else []
@@ -194,8 +198,7 @@ def _splits_in_time(
 
 
 def _may_be_in_time(stream: StreamInfo, scan: ScanOptions) -> bool:
-    """Whether a stream's descriptor, where it tells when the stream began and ended, leaves room for records in the
-    range."""
+    """Whether the start and stop times in a stream's descriptor, if there are any, allow records in the range."""
     began, ended = stream.details.get("start_timestamp"), stream.details.get("stop_timestamp")
     after = isinstance(ended, int) and ended > 0 and scan.start_ns is not None and (ended + 1) * 10**6 <= scan.start_ns
     before = isinstance(began, int) and began > 0 and scan.end_ns is not None and began * 10**6 >= scan.end_ns
@@ -203,7 +206,7 @@ def _may_be_in_time(stream: StreamInfo, scan: ScanOptions) -> bool:
 
 
 def partition_count(byte_count: int, split_count: int, wanted: int | None = None, cores: int | None = None) -> int:
-    """How many partitions to make: near the count of cores, fewer for little data, more for very much."""
+    """The number of partitions: near the number of cores, fewer for little data, more for very much."""
     if wanted is None:
         cores = cores or os.cpu_count() or 1
         wanted = max(min(cores, byte_count // MIN_PARTITION_BYTES), -(-byte_count // MAX_PARTITION_BYTES))
@@ -211,7 +214,7 @@ def partition_count(byte_count: int, split_count: int, wanted: int | None = None
 
 
 def balanced_tasks(found: list[tuple[FoundStore, Split]], scan: ScanOptions, options: FamilyOptions) -> list[ScanTask]:
-    """Splits shared out to tasks of about the same size, the largest first; a task keeps the order of ``found``."""
+    """Distribute splits over tasks of about the same size, the largest first; a task keeps the order of ``found``."""
     if not found:
         return []
     total = sum(split.byte_count for _, split in found)

@@ -1,4 +1,4 @@
-"""What a task does: opens the stores of a query, scans the splits, and hands Arrow batches over."""
+"""A task of a query: opens the stores, scans the splits, and returns Arrow batches."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 16_384
 BATCH_BYTES = 4 << 20
-"""Spark does not split batches again, and holds a whole one in memory on each side."""
+"""Spark does not split batches, and holds a whole one in memory on each side."""
 
 MAX_WARNINGS = 20
-"""Faults of a split that are logged one by one; the rest are counted."""
+"""Faults of a split that are logged individually; further ones are only counted."""
 
 GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
 SEGMENT_MISSING = "segment-missing"
-"""Codes of faults that may mean that retention took a file while the query ran, which is no damage."""
+"""With :data:`GONE`: codes of faults that retention causes if it removes a file during the query, which is not
+damage."""
 
 CUT = frozenset({"unset-frame", "segment-short", SEGMENT_MISSING})
-"""Codes of faults that a recording has where it was truncated while the query ran, which is no damage either."""
+"""Codes of faults that a recording has if it was truncated during the query, which is not damage either."""
 
 LOG = logging.getLogger("everlog.spark")
 
 
 def read_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """Record batches of ``schema``, in the order of the task's splits. Damage and what vanished since the query
-    was planned are errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
+    """Record batches of ``schema``, in the order of the task's splits. Damage, and data that vanished since the query
+    was planned, are errors or warnings, as ``onFault`` and ``failOnDataLoss`` say."""
     batches = ArrowBatches(schema)
     for _, _, batch in scan_task(task, batches.schema.names, scan):
         made = batches.convert(batch)
@@ -63,8 +64,8 @@ def read_task(task: ScanTask, schema: pa.Schema, scan: ScanOptions) -> Iterator[
 def scan_task(
     task: ScanTask, names: Iterable[str], scan: ScanOptions, *, max_rows: int = BATCH_ROWS
 ) -> Iterator[tuple[StoreSplits, Split, Batch]]:
-    """Batches of the columns ``names``, as far as their stores have them, and ``timestamp_ns`` where there is a range
-    of times, by which rows are not chosen yet. Otherwise as :func:`read_task`."""
+    """Batches of the columns ``names``, as far as their stores have them, and ``timestamp_ns`` if there is a time
+    range; rows are not filtered by it yet. Otherwise like :func:`read_task`."""
     names = list(names)
     sbe = sbe_columns(scan, LOG.warning)
     for part in task.parts:
@@ -78,11 +79,11 @@ def scan_task(
                 raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
                 raise _lost(part, error) from error
-            LOG.warning("%s: gone since the query was planned: %s", part.store.path, error)
+            LOG.warning("%s: removed after the query was planned: %s", part.store.path, error)
         except (CorruptData, UnsupportedVersion) as error:
             if scan.on_fault != SKIP:
                 raise at_store(part.store, error) from error
-            LOG.warning("%s: left out from here on: %s", part.store.path, error)
+            LOG.warning("%s: the rest is left out: %s", part.store.path, error)
         except KeyRefused as error:
             raise refused(part.store, error) from error
 
@@ -104,7 +105,7 @@ def _scan_split(
     if (decoded or (sbe is not None and sbe.needs_payload)) and PAYLOAD.name not in columns:
         columns.append(PAYLOAD.name)
     if not columns:
-        columns = ["length"]  # only columns of other families: the rows count all the same
+        columns = ["length"]  # only columns of other families were asked for; the rows still count
     faults = _Faults(part, split, scan)
     timeless = False
     for batch in store.scan_split(
@@ -118,8 +119,8 @@ def _scan_split(
             yield made
     if timeless:
         LOG.warning(
-            "%s: stream %s keeps no time for its records: startTime and endTime chose it as a whole, by what its "
-            "descriptor tells; timestampFrom can say where a record's time is",
+            "%s: stream %s has no times of records: startTime and endTime selected it as a whole, by the times in its "
+            "descriptor; use timestampFrom to say where a record's time is",
             part.store.path,
             split.stream,
         )
@@ -136,12 +137,12 @@ def _lost(part: StoreSplits, error: EverlogError) -> EverlogError:
         offset=error.offset,
         found=error.found,
         expected=error.expected,
-        hint=error.hint or "gone since the query was planned; failOnDataLoss=false goes on without it",
+        hint=error.hint or "it was removed after the query was planned; failOnDataLoss=false continues without it",
     )
 
 
 class _Faults:
-    """Damage met in one split: an error, or a few warnings and a count."""
+    """Handles the damage in one split: raises an error, or logs some warnings and a count."""
 
     def __init__(self, part: StoreSplits, split: Split, scan: ScanOptions) -> None:
         self._part = part
@@ -157,14 +158,14 @@ class _Faults:
     def _add(self, fault: Fault) -> None:
         path = self._part.store.path
         if not self._fail_on_data_loss and self._is_gone(fault):
-            LOG.warning("%s: stream %s: gone since the query was planned: %s", path, self._split.stream, fault)
+            LOG.warning("%s: stream %s: removed after the query was planned: %s", path, self._split.stream, fault)
             return
         if self._fail_on_data_loss and self._is_gone(fault):
             raise DataLost(
                 f"{path}/{fault.file}",
                 found=f"{fault.found}: purged, truncated or deleted since the query was planned",
                 expected=f"stream {self._split.stream} from {fault.address or 'its start'} on",
-                hint="failOnDataLoss=false goes on without it",
+                hint="failOnDataLoss=false continues without it",
             )
         if fault.severity is Severity.FAULT and not self._skip:
             raise damage(path, fault, "reads the rest")
@@ -173,7 +174,11 @@ class _Faults:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
 
     def _is_gone(self, fault: Fault) -> bool:
+<<<<<<< HEAD
         """Whether something is missing because it was purged, truncated or deleted since the query was planned."""
+=======
+        """Whether data is missing because the store has removed it by now; for a recording, its catalog shows that."""
+>>>>>>> wt-pipes
         if fault.code not in CUT or fault.address is None:
             return fault.code in GONE
         store = self._part.store

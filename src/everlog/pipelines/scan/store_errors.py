@@ -1,4 +1,4 @@
-"""What a query says of a store that it can't read, and which stores its options leave out."""
+"""A query's errors for stores that it can't read, and the decision which stores its options leave out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from everlog.pipelines.scan.options import SKIP, ScanOptions
 LOG = logging.getLogger("everlog.spark")
 
 SEALED = "encrypted"
-"""Code of the note that a store's payloads look encrypted."""
+"""Code of the note for payloads that look encrypted."""
 
 
 def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
-    """The error with the store's path, and the option that goes on without it."""
-    way_out = "onFault=skip leaves the store out" if _is_damage(error) else "failOnDataLoss=false goes on without it"
+    """The error with the store's path and the option that continues without the store."""
+    way_out = "onFault=skip leaves the store out" if _is_damage(error) else "failOnDataLoss=false continues without it"
     hint = error.hint or way_out
     if way_out.partition(" ")[0] not in hint:
         hint += f"; {way_out}"
@@ -35,23 +35,21 @@ def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
 
 
 def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
-    """The error with the store's path: no option goes on without a key that fits."""
+    """The error with the store's path; no option continues without the right key."""
     return _named(store, error, error.hint)
 
 
 def is_gone(error: EverlogError) -> bool:
-    """Whether a store, or a part of it, has vanished. What only can't be read now has not: who goes on without what is
-    gone must not go on without that."""
+    """Whether a store, or a part of it, has vanished. Being unreachable does not count: callers that skip deleted
+    stores must not skip an unreachable one."""
     if isinstance(error, StoreUnavailable):
         return not isinstance(error, WriteFailed) and is_missing(error)
     return isinstance(error, FileChanged | UnknownStream)
 
 
 def out_of_reach(store: FoundStore, error: EverlogError) -> EverlogError:
-    """The error with the store's path: no option goes on without what may be there."""
-    return _named(
-        store, error, error.hint or "failOnDataLoss=false goes on without what is gone, and this may be there"
-    )
+    """The error with the store's path; no option continues without data that may still exist."""
+    return _named(store, error, error.hint or "failOnDataLoss=false only skips removed data, and this may still exist")
 
 
 def _named(store: FoundStore, error: EverlogError, hint: str | None) -> EverlogError:
@@ -71,13 +69,13 @@ def damage(path: str, fault: Fault, way_on: str) -> CorruptData:
 
 
 def warn_of_sealed(path: str, fault: Fault) -> None:
-    """A warning where a store's payloads look encrypted and there is no key: they go on as they are."""
+    """Log a warning if a store's payloads look encrypted and there is no key: they are passed on unchanged."""
     if fault.code == SEALED:
-        LOG.warning("%s: %s: %s, and no key was given: they go on as they are", path, fault.file, fault.found)
+        LOG.warning("%s: %s: %s, and no key was given: they are passed on unchanged", path, fault.file, fault.found)
 
 
 def is_left_out(scan: ScanOptions, error: EverlogError) -> bool:
-    """Whether the options say to go on without a store that has this error."""
+    """Whether the options say to continue without a store that has this error."""
     return scan.on_fault == SKIP if _is_damage(error) else not scan.fail_on_data_loss
 
 

@@ -1,1 +1,1 @@
-"""Statistics: folding what a split holds, joining splits."""
+"""Statistics: folds the records of a split and joins the results of splits."""
