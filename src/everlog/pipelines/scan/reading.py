@@ -174,11 +174,7 @@ class _Faults:
             LOG.warning("%s: stream %s: %s", path, self._split.stream, fault)
 
     def _is_gone(self, fault: Fault) -> bool:
-<<<<<<< HEAD
-        """Whether something is missing because it was purged, truncated or deleted since the query was planned."""
-=======
-        """Whether data is missing because the store has removed it by now; for a recording, its catalog shows that."""
->>>>>>> wt-pipes
+        """Whether data is missing because the store has removed it by now."""
         if fault.code not in CUT or fault.address is None:
             return fault.code in GONE
         store = self._part.store
