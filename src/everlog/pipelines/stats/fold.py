@@ -26,7 +26,7 @@ MAX_GAPS = 10_000
 WAITING_ROWS = 1 << 19
 """Rows that may wait before they are added up with earlier ones."""
 NO_LEAST, NO_MOST = (1 << 63) - 1, -(1 << 63)
-"""What stands for nothing among least and greatest values."""
+"""Placeholders for missing least and greatest values."""
 
 
 def encode(values: Int64s) -> Int64s:

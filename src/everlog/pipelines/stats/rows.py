@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIME, POSITION = "time", "position"
-"""What buckets are stretches of."""
+"""The axes of buckets."""
 TOTAL, SIZE, INTERVAL, CLIENT, EDGE, GAP, FAULT, LOST = (
     "total",
     "size",

@@ -45,7 +45,7 @@ POSITION_BUCKETS = 128
 MIN_POSITION_WIDTH = 4096
 """A stream without times is divided into about this many position buckets, none narrower than this."""
 CLIENT, KIND, CLIENT_KIND = "cluster_session_id", "kind", "session-message"
-"""Columns of Aeron Cluster: who sent a message."""
+"""Columns of Aeron Cluster that identify a message's sender."""
 
 
 @dataclass(frozen=True, slots=True)

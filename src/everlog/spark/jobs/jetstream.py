@@ -261,8 +261,8 @@ def migrate_to_jetstream(
     tasks: int | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Move channels, several at once, each by one task; a row for each, in order. One that fails is a row with an
-    ``error``; the others are moved. Run again, it adds what is missing.
+    """Move channels in parallel, each in one task. Returns a row for each, in order. A channel that fails has a row
+    with an ``error``; the others are moved. A repeated run adds what is missing.
 
     Raises what reaching the server raises, and :class:`UsageError` for channels of several stores that would share a
     stream, before anything is begun.
@@ -280,7 +280,7 @@ def migrate_to_jetstream(
             for number, move in part:
                 yield json.dumps(move_one(move, number, place))
 
-        # The largest first, so that none is left alone at the end.
+        # The largest first, so that none runs alone at the end.
         numbered.sort(key=lambda item: -item[1].byte_count)
         total = sum(max(0, move.last - move.first + 1) for move in moves)
         with watch(folder, progress, "messages", total), TaskProgress(spark, "migrate", None):
@@ -290,8 +290,8 @@ def migrate_to_jetstream(
 
 
 def with_streams(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
-    """The moves as the server is to be asked: a channel that has a stream already, under a name of before, keeps it.
-    Raises what reaching the server raises."""
+    """The moves with the stream names to use: a channel that already has a stream, maybe under an earlier name, keeps
+    it. Raises what reaching the server raises."""
     return run_async(_reach(moves))
 
 
@@ -302,7 +302,7 @@ async def _reach(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
 
 
 def move_one(move: ChannelMove, number: int = 0, progress_folder: str | None = None) -> dict[str, Any]:
-    """What a task does with one channel; an error is part of the row."""
+    """Move one channel in a task; an error is part of the row."""
     row = describe(move) | {"number": number, "error": None}
     try:
         return row | move_channel(move, lambda moved: report_count(progress_folder, number, moved))
