@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Local properties of a stream's tasks. The query's id is kept in its checkpoint: a new checkpoint has another one."""
+"""Local properties of a stream's tasks. The query's id is kept in its checkpoint; a new checkpoint has another one."""
 _log = logging.getLogger("everlog.spark")
 
 
