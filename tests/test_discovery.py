@@ -59,7 +59,7 @@ def test_a_store_whose_name_is_no_text_is_one_clear_error(folder, monkeypatch):
     look, name = discovery._look, "caf\udce9"
     seen = {f"{folder}/deep": (None, [name]), f"{folder}/deep/{name}": ("toy", [])}
     monkeypatch.setattr(discovery, "_look", lambda path: seen.get(path) or look(path))
-    with pytest.raises(StoreUnavailable, match=r"deep/caf\\udce9': a name that is no UTF-8"):
+    with pytest.raises(StoreUnavailable, match=r"deep/caf\\udce9': a name that is not UTF-8"):
         names(folder, "deep")
     assert names(folder, "one") == ["one"]
 
