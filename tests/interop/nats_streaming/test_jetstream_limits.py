@@ -107,7 +107,7 @@ def test_a_store_that_was_replaced_by_a_shorter_one_is_refused(server: NatsServe
             channel.append(b"%s %d" % (name.encode(), number))
     move_channel(plan(tmp_path / "old", server))
     assert move_channel(plan(tmp_path / "old", server))["outcome"] == "up to date"
-    with pytest.raises(UsageError, match="message 5 of stream .* differs from that of channel 'c'"):
+    with pytest.raises(UsageError, match=r"message 5 of stream .* differs from that of channel 'c'"):
         move_channel(plan(tmp_path / "new", server))
 
 
@@ -121,5 +121,5 @@ def test_a_store_that_ends_before_its_stream_is_refused_at_once(server: NatsServ
         if count == 9:
             move_channel(move)
         else:
-            with pytest.raises(UsageError, match="messages up to 9; channel .* ends at 5"):
+            with pytest.raises(UsageError, match=r"messages up to 9; channel .* ends at 5"):
                 move_channel(move)

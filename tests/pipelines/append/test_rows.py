@@ -65,7 +65,7 @@ def test_a_time_too_late_for_nanoseconds_is_told_with_its_row() -> None:
             rows(timestamp=times(None, YEAR_3000_US)),
         )
     with pytest.raises(
-        UsageError, match="column timestamp_ns must be .*, not -1 ns since 1970 in row 1 of a partition"
+        UsageError, match=r"column timestamp_ns must be .*, not -1 ns since 1970 in row 1 of a partition"
     ):
         numbers("payload binary, timestamp_ns bigint", rows(timestamp_ns=pa.array([5, -1, -2])))
 

@@ -74,7 +74,7 @@ def test_a_later_run_may_have_stores_of_some_of_the_families_only(spark, tmp_pat
     assert {"position", "marker"} < {name for name, _ in columns}
     journal(path, 100, 120), record(trades, 120, 140)
     assert export(spark, wish(path)).rows == 20
-    with pytest.raises(UsageError, match="option timestampFrom must be 'reserved_value:ms'.*, not None"):
+    with pytest.raises(UsageError, match=r"option timestampFrom must be 'reserved_value:ms'.*, not None"):
         export(spark, wish(trades))
     assert export(spark, wish(trades, **times)).rows == 20
     assert numbers(out) == once(140)
