@@ -107,7 +107,7 @@ def test_an_unknown_family_is_an_error(folder):
 def test_a_family_chooses_stores_below_a_folder_and_forces_a_folder_that_is_none(folder, tmp_path_factory):
     every = find_stores((str(folder),))
     assert find_stores((str(folder),), "toy") == every
-    with pytest.raises(NotAStore, match="no jlog store below .*, only toy"):
+    with pytest.raises(NotAStore, match=r"no jlog store below .*, only toy"):
         find_stores((str(folder),), "jlog")
     blank = tmp_path_factory.mktemp("blank")
     for path in (blank, Path(every[0].path)):

@@ -266,7 +266,7 @@ def test_a_table_of_faults_is_for_batch_queries(journal):
 
 
 def test_a_media_drivers_log_buffers_are_not_followed(golden):
-    with pytest.raises(UsageError, match="used again and again"):
+    with pytest.raises(UsageError, match="reuses its log buffers"):
         make_reader(golden("aeron/cluster-3node/aeron-dir-cnc-node0"), family="aeron-driver")
 
 

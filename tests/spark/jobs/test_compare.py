@@ -177,7 +177,7 @@ def two_streams(path: Path) -> Path:
     [
         (["--streams", "0=1", "-o", "stream=0"], "option stream"),
         (["--streams", "0=1", "--streams", "0=0"], "names stream 0 twice"),
-        (["--streams", "0=1", "--streams", "1=1"], "several that are 1 in B"),
+        (["--streams", "0=1", "--streams", "1=1"], "several streams are called 1 in B"),
         (["-o", "stream=0", "-o", "onFault=skip", "-o", "onfault=fail"], "onfault is given twice"),
         (["-o", "maxMsgs=3"], "option maxMsgs"),
         (["-o", "faults=true"], "option faults"),
