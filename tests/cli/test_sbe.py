@@ -106,7 +106,7 @@ def test_an_export_of_one_message_has_no_other_records(
     ("arguments", "complaint"),
     [
         (["read", "STORE", "--sbe-schema", "SCHEMA", "--raw"], "--sbe-schema and --raw exclude each other"),
-        (["read", "STORE", "--sbe-schema", "SCHEMA", "--frames"], "a fragment is no message"),
+        (["read", "STORE", "--sbe-schema", "SCHEMA", "--frames"], "a fragment is not a message"),
         (["read", "STORE", "--sbe-schema", "STORE/s.toy"], "s.toy line 1: "),
         (["read", "STORE", "--sbe-schema", "STORE/none.xml"], "no such file or directory"),
         (["export", "STORE", "OUT.parquet", "--sbe-message", "Small"], "--sbe-message needs --sbe-schema"),

@@ -79,4 +79,4 @@ def test_a_live_query_warns_once_of_a_folder_that_can_not_be_looked_at(
         tracker.poll()
         told.append([record.getMessage() for record in caplog.records if record.levelname == "WARNING"])
     assert [len(messages) for messages in told] == [1, 0, 0, 1, 0]
-    assert "/x: no new stores are found there for now: /x/segment: input/output error" in told[0][0]
+    assert "/x: can't search for new stores at present: /x/segment: input/output error" in told[0][0]

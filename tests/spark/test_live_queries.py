@@ -124,7 +124,7 @@ def test_available_now_ends_at_what_is_there_and_a_restart_goes_on_behind_it(spa
         recorder.append_many([b"x" * 1000] * 200)
         writing_archive.purge_segments(0, writing_archive.recorded_position(0) // (1 << 16) * (1 << 16))
         query = started(tmp_path / "archive", **given)
-        with pytest.raises(Exception, match=r"stream 0.*purged.*failOnDataLoss=false goes on at"):
+        with pytest.raises(Exception, match=r"stream 0.*purged.*failOnDataLoss=false continues at"):
             query.awaitTermination(90)
     payloads = [row.payload for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert sorted(int(payload[:3]) for payload in payloads) == list(range(300))

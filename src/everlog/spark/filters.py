@@ -1,7 +1,7 @@
-"""Filters of a query as bounds of what is read.
+"""A query's filters as bounds of what is read.
 
-Spark still evaluates every filter: here they only leave out what can't pass them. So what is not understood is left
-alone, and a comparison that holds for too much is right.
+Spark still evaluates every filter; here they only exclude what can't satisfy them. So filters that are not understood
+are ignored, and bounds may be too wide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def narrow(scan: ScanOptions, filters: Iterable[Filter]) -> ScanOptions:
-    """The scan, bounded by filters of which all must hold."""
+    """The scan, bounded by filters that must all hold."""
     bounds = scan.bounds
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())
@@ -59,7 +59,7 @@ def _with_text(bounds: Bounds, kind: str, name: str, value: Any) -> Bounds:
 
 
 def _limits(kind: str, value: Any) -> tuple[int | None, int | None]:
-    """Least and greatest integer that a comparison allows."""
+    """The least and greatest integer that a comparison allows."""
     values = value if kind == "In" else (value,)
     if kind not in _COMPARISONS or not all(type(v) is int for v in values) or not values:
         return None, None
@@ -74,10 +74,10 @@ def _limits(kind: str, value: Any) -> tuple[int | None, int | None]:
 
 
 def _in_time(scan: ScanOptions, kind: str, value: Any) -> ScanOptions:
-    """A comparison of the column of microseconds, which are rounded down."""
+    """Apply a comparison of the microseconds column, whose values are rounded down."""
     values = value if kind == "In" else (value,)
     if kind not in _COMPARISONS or not values or not all(isinstance(v, datetime) and v.tzinfo for v in values):
-        return scan  # Spark gives times with a zone; what one without means is not guessed
+        return scan  # Spark passes times with a zone; the meaning of others is unknown
     times = [_nanoseconds(v) for v in values]
     low = None if kind.startswith("Less") else min(times)
     high = None if kind.startswith("Greater") else max(times) + 1000

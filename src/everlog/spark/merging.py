@@ -1,4 +1,4 @@
-"""The function ``aggregate``: tasks give groups with partial results, Spark merges these."""
+"""The function ``aggregate``: tasks return groups with partial results, and Spark merges these."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def _result(value: Value) -> Any:
     if value.kind == COUNT:
         return fn.coalesce(parts[0], fn.lit(0)).cast("bigint").alias(value.name)
     if value.kind == AVG:
-        # A double, as Spark's own; without a value null, as there.
+        # As in Spark, a double, and null without a value.
         return fn.when(parts[1] > 0, parts[0].cast("double") / parts[1]).alias(value.name)
     return parts[0].alias(value.name)

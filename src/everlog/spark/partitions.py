@@ -8,7 +8,7 @@ from everlog.pipelines.scan.planning import ScanTask
 
 
 class StorePartition(InputPartition):  # type: ignore[misc]
-    """What a task reads. Spark pickles it to where the task runs."""
+    """What a task reads; Spark pickles it and sends it to the worker."""
 
     def __init__(self, index: int, task: ScanTask) -> None:
         super().__init__(index)

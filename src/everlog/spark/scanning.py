@@ -1,7 +1,7 @@
-"""The data source's table by another way: planned at once, read by ``mapInArrow``.
+"""A faster way to the data source's table: planned immediately, read with ``mapInArrow``.
 
-Spark 4 projects each row of a Python data source twice, and one of ``mapInArrow`` once; what Python does is the same.
-So who reads much, and needs no laziness in planning, is faster this way.
+Spark 4 projects each row of a Python data source twice, but rows of ``mapInArrow`` only once; the work in Python is the
+same. So this is faster for large reads that do not need lazy planning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A local Spark session with settings that suit everlog, for the demo, the tests, the benchmarks and a first try."""
+"""A local Spark session with settings that suit everlog, for the demo, the tests, the benchmarks and first
+experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ARROW_FLAGS = ("-Darrow.enable_unsafe_memory_access=true", "-Darrow.enable_null_check_for_get=false")
-"""Spark's JVM reads Arrow columns value by value; without these it checks bounds and null bits again for each."""
+"""Spark's JVM reads Arrow columns value by value; without these flags it repeats bounds and null checks for each."""
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -29,7 +30,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""Between the JVM and its Python workers a Unix socket costs half of what TCP on loopback does, and has no port."""
+"""Between the JVM and its Python workers, a Unix socket costs half as much as TCP on loopback, and opens no port."""
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 _LOG4J = """\
@@ -52,7 +53,7 @@ def local_session(
     log_level: str = "ERROR",
     log_file: Path | None = None,
 ) -> SparkSession:
-    """A session on ``cores`` cores of this machine (``"*"``: all), reachable from it only, without the web UI; see
+    """A session on ``cores`` cores of this machine (``"*"``: all), not reachable from outside, without the web UI; see
     :func:`session_on`."""
     settings = {"spark.driver.memory": memory}
     return session_on(f"local[{cores}]", name, settings=settings, log_level=log_level, log_file=log_file)
@@ -66,13 +67,12 @@ def session_on(
     log_level: str = "ERROR",
     log_file: Path | None = None,
 ) -> SparkSession:
-    """A session on a master, such as ``local[4]`` or ``spark://host:7077``. ``settings`` are Spark's and go before the
+    """A session on a master such as ``local[4]`` or ``spark://host:7077``. ``settings`` are Spark's and override the
     ones made here.
 
-    Finds Java by itself, and has Spark's workers run the Python that runs this. What the JVM and the workers write to
-    stderr, warnings about damaged stores among it, goes to ``log_file`` where one is given. Raises
-    :class:`MissingDependency` without pyspark or Java. A session that is already running in this process is returned
-    as it is.
+    Finds Java by itself, and lets Spark's workers run the current Python. What the JVM and the workers write to stderr,
+    including warnings about damaged stores, goes to ``log_file`` if it is given. Raises :class:`MissingDependency`
+    without pyspark or Java. A session that already runs in this process is returned unchanged.
     """
     active = active_session()
     if active is not None:
@@ -102,21 +102,22 @@ def session_on(
 
 
 def active_session() -> SparkSession | None:
-    """The session that is running in this process. Raises :class:`MissingDependency` without pyspark."""
+    """The session that runs in this process, or ``None``. Raises :class:`MissingDependency` without pyspark."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise MissingDependency("Spark", found="pyspark not installed", hint="pip install 'everlog[spark]'") from error
+        message, hint = "Spark pipelines need pyspark", "pip install 'everlog[spark]'"
+        raise MissingDependency("Spark", found="pyspark not installed", message=message, hint=hint) from error
     found: SparkSession | None = SparkSession.getActiveSession()
     return found
 
 
 def prepare_environment(java: Java, *, is_local: bool = True) -> None:
-    """What Spark's launcher and its workers take from the environment. Call before the first session of a process."""
+    """Set the environment variables of Spark's launcher and its workers. Call it before a process's first session."""
     if java.found_by != "PATH":
         os.environ["JAVA_HOME"] = java.home
     elif "JAVA_HOME" in os.environ:
-        del os.environ["JAVA_HOME"]  # it was found not to do
+        del os.environ["JAVA_HOME"]  # it is unusable
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local:
@@ -124,12 +125,12 @@ def prepare_environment(java: Java, *, is_local: bool = True) -> None:
 
 
 def _log_descriptor(path: Path) -> int:
-    """Of a file, a device such as ``/dev/null``, or a FIFO that somebody reads: nobody is waited for."""
+    """Open a file, a device such as ``/dev/null``, or a FIFO that has a reader; never blocks."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
     except OSError as error:
         raise write_failed(str(path), error) from error
-    except ValueError as error:  # a NUL in it
+    except ValueError as error:  # the path contains a NUL
         raise UsageError(ascii(str(path)), found=str(error), expected="a file's path") from error
     os.set_blocking(file, True)
     return file
@@ -137,7 +138,7 @@ def _log_descriptor(path: Path) -> int:
 
 @contextmanager
 def _stderr_to(path: Path | None) -> Iterator[None]:
-    """File descriptor 2 of this process is ``path`` for a while: processes started meanwhile keep it."""
+    """Redirect file descriptor 2 of this process to ``path`` during the block; processes started in it keep it."""
     if path is None:
         yield
         return

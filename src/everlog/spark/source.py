@@ -1,8 +1,7 @@
-"""The data source ``everlog``: ``spark.read.format("everlog").option(...).load(path)``. Options and columns are in
-``docs/spark.md``.
+"""The data source ``everlog``: ``spark.read.format("everlog").option(...).load(path)``. ``docs/spark.md`` describes its
+options and columns.
 
-Spark imports this module in every Python process that it plans or reads in, so that nothing heavy is imported at the
-top.
+Spark imports this module in every Python process that plans or reads, so nothing heavy is imported at the top.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class EverlogDataSource(DataSource):  # type: ignore[misc]
-    """A table over one or many stores. What it finds out about them is kept: Spark pickles it from one planning step
-    to the next."""
+    """A table over one or many stores. What it finds out about them is kept, since Spark pickles it from one planning
+    step to the next."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -37,7 +36,7 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         """The name for ``format``."""
         return "everlog"
 
-    def _look(self) -> tuple[ScanOptions, list[FoundStore], dict[str, dict[str, Any]], tuple[Column, ...]]:
+    def _inspect(self) -> tuple[ScanOptions, list[FoundStore], dict[str, dict[str, Any]], tuple[Column, ...]]:
         if self._found is None:
             from everlog.discovery import find_stores
             from everlog.pipelines.scan.columns import family_options, table_columns
@@ -46,7 +45,7 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
             scan = parse_options(self.options)
             stores = find_stores(scan.paths, scan.family)
             options = family_options(stores, scan)
-            # A table of faults has columns of its own, and tells of stores of which none opens.
+            # A table of faults has its own columns, even if no store can be opened.
             columns = () if scan.faults else table_columns(stores, scan, options)
             self._found = scan, stores, options, columns
         return self._found
@@ -56,7 +55,7 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         from everlog.pipelines.scan.columns import default_columns
         from everlog.spark.struct_types import partial_schema, to_struct
 
-        scan, _, _, table = self._look()
+        scan, _, _, table = self._inspect()
         if scan.faults:
             from everlog.pipelines.scan.fault_table import COLUMNS
 
@@ -66,12 +65,12 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         return to_struct(default_columns(table, scan))
 
     def reader(self, schema: StructType) -> EverlogReader:
-        """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not fit, or an
-        option that would choose records only in a live query."""
+        """A reader of any subset of the columns. Raises :class:`UsageError` for a schema that does not match, or an
+        option that selects records only in a live query."""
         from everlog.pipelines.scan.options import check_batch
         from everlog.spark.struct_types import check_groups, check_schema
 
-        scan, stores, options, table = self._look()
+        scan, stores, options, table = self._inspect()
         check_batch(scan)
         if scan.faults:
             from everlog.pipelines.scan.fault_table import COLUMNS
@@ -86,32 +85,32 @@ class EverlogDataSource(DataSource):  # type: ignore[misc]
         return kind(schema, scan, stores, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """A reader of what is there and of what comes. Raises :class:`UsageError` for a schema that does not fit,
-        :class:`MissingDependency` with a Spark that can't bound batches."""
+        """A reader of existing and future records. Raises :class:`UsageError` for a schema that does not match,
+        :class:`MissingDependency` with a Spark that can't limit batches."""
         from everlog.spark.live_reader import make_reader
         from everlog.spark.struct_types import check_schema
 
-        scan, _, options, table = self._look()
+        scan, _, options, table = self._inspect()
         reader = make_reader(schema, scan, options)
         check_schema(schema, table)
         return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> EverlogWriter:
-        """A writer that appends rows, at least once. Raises :class:`UsageError` for options and columns that do not
-        fit, :class:`NotAStore`."""
+        """A writer that appends rows at least once. Raises :class:`UsageError` for options and columns that do not
+        match, :class:`NotAStore`."""
         from everlog.spark.writers import EverlogWriter
 
         return EverlogWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> EverlogStreamWriter:  # noqa: N802 - Spark's name
-        """A writer that appends each row of a stream once. Raises as :meth:`writer`."""
+        """A writer that appends each row of a stream once. Raises what :meth:`writer` raises."""
         from everlog.spark.writers import EverlogStreamWriter
 
         return EverlogStreamWriter(self.options, schema, overwrite)
 
 
 class EverlogReader(DataSourceReader):  # type: ignore[misc]
-    """``partitions`` runs where the query is planned, ``read`` in the tasks, on a copy."""
+    """Reads batches: ``partitions`` runs where the query is planned, ``read`` in the tasks, on a copy."""
 
     def __init__(
         self, schema: StructType, scan: ScanOptions, stores: list[FoundStore], options: dict[str, dict[str, Any]]
@@ -122,7 +121,7 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Few and large ones, near the count of cores."""
+        """Few large partitions, near the number of cores."""
         from everlog.spark.partitions import to_partitions
 
         return to_partitions(self._plan())
@@ -138,7 +137,7 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         from everlog.spark.struct_types import arrow_schema
         from everlog.spark.workers import freeze_gc
 
-        # Spark makes one empty partition up where the plan has none.
+        # Spark adds one empty partition if the plan has none.
         if not isinstance(partition, StorePartition):
             return iter(())
         freeze_gc()
@@ -150,16 +149,16 @@ class EverlogReader(DataSourceReader):  # type: ignore[misc]
         return read_task(task, schema, self.scan)
 
     def __getstate__(self) -> dict[str, Any]:
-        # A task needs neither the list of stores nor their options: its partition has its own.
+        # A task needs neither the stores nor their options: its partition has them.
         return self.__dict__ | {"_stores": [], "_options": {}}
 
 
 class FilteringReader(EverlogReader):
-    """Takes a query's filters as bounds. Chosen by an option: where Spark's setting for filters is off, it refuses a
-    reader that could take them."""
+    """Uses a query's filters as bounds. It is selected by an option, because Spark refuses a reader with
+    ``pushFilters`` if its setting for them is off."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """All of them: Spark evaluates them, too."""
+        """Apply the filters as bounds; returns all of them, so that Spark evaluates them, too."""
         from everlog.spark.filters import narrow
 
         self.scan = narrow(self.scan, filters)

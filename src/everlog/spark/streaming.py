@@ -1,4 +1,4 @@
-"""How far a live query is behind, and how fast it goes: from Spark's query progress and a look at the stores."""
+"""The lag and speed of a live query, from Spark's query progress and the stores' current state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class StreamProgress(NamedTuple):
-    """A stream of a live query: ``at`` is where the query's next record is, ``end`` where the stream ended for it when
-    it last looked, or where Spark does not report that, the stream's end now (``None``: it was not
-    found). ``bytes_behind`` and ``records_behind`` are what is between them, ``None`` where only reading would tell."""
+    """A stream of a live query: ``at`` is the address of the query's next record; ``end`` is the stream's end when the
+    query last polled it, or its current end if Spark does not report that (``None``: not found). ``bytes_behind`` and
+    ``records_behind`` are what is between them, ``None`` if only reading could determine that."""
 
     store: str
     stream: str
@@ -30,7 +30,7 @@ class StreamProgress(NamedTuple):
 
 
 class QueryProgress(NamedTuple):
-    """The last batch's rates in rows a second, how many rows it had, how long it took, and each stream."""
+    """The last batch's rates in rows per second, its number of rows, its duration, and each stream."""
 
     batch_id: int | None
     rows: int
@@ -46,9 +46,9 @@ class QueryProgress(NamedTuple):
 
 
 def progress(query: StreamingQuery, **options: Any) -> QueryProgress:
-    """A query over everlog's stores, by its last progress: how far it had come, and the ends of the streams that it
-    reads. ``options`` are the families' own, with which the stores are opened (see :func:`everlog.open_store`) to tell
-    what is between. Raises :class:`UsageError` for a query without such a source."""
+    """The last progress of a query over everlog's stores: how far it had come, and the ends of the streams that it
+    reads. ``options`` are the families' own and open the stores (see :func:`everlog.open_store`) to measure what is
+    between. Raises :class:`UsageError` for a query without such a source."""
     return progress_of(_as_json(query.lastProgress), options)
 
 
@@ -60,7 +60,7 @@ def _as_json(last: Any) -> dict[str, Any]:
 
 
 def progress_of(last: dict[str, Any], options: dict[str, Any] | None = None) -> QueryProgress:
-    """As :func:`progress`, of a query progress as JSON."""
+    """Like :func:`progress`, for a query progress as JSON."""
     streams: list[StreamProgress] = []
     sources = [
         (offset, _offset(source.get("latestOffset")))
@@ -68,7 +68,8 @@ def progress_of(last: dict[str, Any], options: dict[str, Any] | None = None) -> 
         if (offset := _offset(source.get("endOffset"))) is not None
     ]
     if last and not sources:
-        raise UsageError("query", found="no source of everlog", expected='spark.readStream.format("everlog")')
+        message = "the query has no everlog source"
+        raise UsageError("query", found="no everlog source", expected="an everlog source", message=message)
     for offset, latest in sources:
         known = addresses(offset.marks)
         ends = None if latest is None else addresses(latest.marks)
@@ -95,8 +96,8 @@ def _offset(found: Any) -> Offset | None:
 def _of_store(
     path: str, known: Mapping[str, str], ends: Mapping[str, str] | None, options: dict[str, Any]
 ) -> list[StreamProgress]:
-    """``known``: how far the query has come; ``ends``: what it reads, and to where, as its options ``stream`` and
-    ``end`` say."""
+    """``known``: how far the query has come; ``ends``: the streams that it reads, and up to which address, according to
+    its options ``stream`` and ``end``."""
     try:
         follower = open_follower(FoundStore(path, family_of(storage_of(path))), options)
     except EverlogError:
@@ -111,7 +112,7 @@ def _of_store(
                     found.append(StreamProgress(path, name, known[name], None, None, None))
                 continue
             if ends is not None and name not in ends:
-                continue  # read before a restart with other options
+                continue  # only read before a restart with other options
             at = known.get(name) or follower.format_address(extent.first)
             start = follower.parse_address(at)
             end = extent.end if ends is None else min(follower.parse_address(ends[name]), extent.end)

@@ -1,4 +1,4 @@
-"""Spark's schema of a table: what columns are in it, and whether a schema given by a user fits."""
+"""Spark's schema of a table: its columns, and the check of a user's schema."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """What Spark makes of a schema, with timestamps in UTC."""
-    # Before 4.2 Spark takes no zone here, and means UTC.
+    """Spark's Arrow schema, with timestamps in UTC."""
+    # Before 4.2, Spark takes no zone here and uses UTC.
     takes_zone = "timezone" in inspect.signature(pandas_types.to_arrow_schema).parameters
     found: pa.Schema = pandas_types.to_arrow_schema(schema, **({"timezone": "UTC"} if takes_zone else {}))
     return found
 
 
 def to_struct(columns: Iterable[Column]) -> StructType:
-    """Spark's schema. A column that never lacks a value says so: its null checks cost Spark a fifth of the time of a
-    scan."""
+    """Spark's schema. Columns that always have a value are not nullable: null checks cost Spark a fifth of a scan's
+    time."""
     kinds = {
         "smallint": types.ShortType(),
         "int": types.IntegerType(),
@@ -45,9 +45,9 @@ def to_struct(columns: Iterable[Column]) -> StructType:
 
 
 def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
-    """Raise :class:`UsageError` when a schema names a column that the stores don't have, in any case of letters, or
-    gives it another type, or names none."""
-    if not schema.fields:  # batches without columns have no rows
+    """Raise :class:`UsageError` for a schema with a column that the stores don't have (names are case-sensitive) or of
+    another type, or without columns."""
+    if not schema.fields:  # batches without columns would have no rows
         raise UsageError("schema", found="no columns", message="the schema has no columns")
     known = {column.name: SPARK_TYPES[column.type] for column in table}
     nullable = {column.name: column.nullable for column in table}
@@ -67,14 +67,15 @@ def check_schema(schema: StructType, table: tuple[Column, ...]) -> None:
 
 
 def check_groups(schema: StructType, made: StructType) -> None:
-    """Raise :class:`UsageError` for a schema other than the one that an aggregation makes: its keys and partial
-    results belong together."""
+    """Raise :class:`UsageError` for a schema other than the aggregation's own: its keys and partial results belong
+    together."""
     if schema.simpleString() != made.simpleString():
-        raise UsageError("schema", found=schema.simpleString(), expected=f"{made.simpleString()}, or none")
+        raise UsageError("schema", found=schema.simpleString(), expected=made.simpleString())
 
 
 def partial_schema(wanted: Aggregation, table: Iterable[Column]) -> StructType:
-    """What tasks give: the keys, then the folds. Sums of integers are decimals, so that they never overflow."""
+    """The schema of tasks' output: the keys, then the folds. Sums of integers are decimals, so that they never
+    overflow."""
     known = {column.name: column for column in table}
     check_aggregation(wanted, known.values())
 

@@ -1,4 +1,4 @@
-"""Errors of tasks: Spark tells the driver of them as text, below a traceback."""
+"""Errors of tasks, which Spark reports to the driver as text below a traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUR_ERROR = re.compile(r"everlog\.errors\.([A-Za-z]+): ([^\n]+)")
 
 
 def our_error(error: Exception) -> EverlogError | None:
-    """The error of everlog that a task ended with; ``None`` for any other."""
+    """The everlog error that a task ended with; ``None`` for any other."""
     if isinstance(error, EverlogError) or not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     for kind, text in reversed(OUR_ERROR.findall(str(error))):
@@ -25,7 +25,7 @@ def our_error(error: Exception) -> EverlogError | None:
 
 @contextmanager
 def unwrap_errors() -> Iterator[None]:
-    """Around an action of Spark: an error of ours that it wraps up comes out as itself."""
+    """Around an action of Spark: raise an everlog error without Spark's wrapping."""
     try:
         yield
     except Exception as error:

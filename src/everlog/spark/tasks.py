@@ -1,4 +1,4 @@
-"""A DataFrame whose partitions are pieces of work that were made on the driver."""
+"""A DataFrame whose partitions are pieces of work made on the driver."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Work = Callable[[Any], Iterator["pa.RecordBatch"]]
 
 
 def frame_of(spark: SparkSession, pieces: Sequence[Any], work: Work, schema: StructType | str) -> DataFrame:
-    """What ``work`` gives for each of ``pieces``, a task for each, in their order. ``work`` gives batches of
-    ``schema``; it and the pieces are pickled.
+    """The batches that ``work`` returns for each of ``pieces``, in their order, with a task for each. ``work`` returns
+    batches of ``schema``; it and the pieces are pickled.
 
-    The pieces go to the tasks beside the code (Spark makes a broadcast of it where it is large), and not as rows: those
+    The pieces are sent to the tasks together with the code (Spark broadcasts it if it is large) and not as rows, which
     would need a second Python worker for each task.
     """
     packed = [pickle.dumps(piece) for piece in pieces]
@@ -30,7 +30,7 @@ def frame_of(spark: SparkSession, pieces: Sequence[Any], work: Work, schema: Str
 
 
 def _run(work: Work, packed: list[bytes], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task does: the pieces whose numbers are the rows of ``batches``."""
+    """Run a task: the pieces whose numbers are the rows of ``batches``."""
     from everlog.spark.workers import freeze_gc
 
     freeze_gc()

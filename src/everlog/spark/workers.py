@@ -9,10 +9,10 @@ from pyspark import TaskContext
 
 
 def freeze_gc() -> None:
-    """Keep the modules that are loaded by now out of garbage collection, the first time that a worker gets here.
+    """Exclude the modules loaded so far from garbage collection, at a worker's first call.
 
-    A worker collects garbage behind each task, and walks through all objects for it: with pyarrow loaded that is some
-    ten milliseconds, more than much of what a short query does. Outside of a task nothing is done.
+    A worker collects garbage after each task and traverses all objects: with pyarrow loaded this takes about ten
+    milliseconds, a large part of a short query. Outside of a task nothing is done.
     """
     if TaskContext.get() is not None:
         _freeze()

@@ -1,5 +1,5 @@
-"""The data source's writers. Spark pickles a writer to the tasks, which ``write``; it makes a fresh one for each commit
-of a stream."""
+"""The data source's writers. Spark pickles a writer to the tasks, which ``write``; for a stream it makes a new one for
+each commit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 QUERY_PROPERTY, BATCH_PROPERTY = "sql.streaming.queryId", "streaming.sql.batchId"
-"""Local properties of a stream's tasks. The query's id is kept in its checkpoint: a new checkpoint has another one."""
+"""Local properties of a stream's tasks. The query's id is kept in its checkpoint; a new checkpoint has another one."""
 _log = logging.getLogger("everlog.spark")
 
 
 @dataclass(frozen=True)
 class StagedPart(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the commit; ``part`` is ``None`` for no rows."""
+    """A task's message to the commit; ``part`` is ``None`` if there were no rows."""
 
     query: str
     part: Part | None
@@ -42,7 +42,8 @@ class _Writing:
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise UsageError("mode", found="overwrite or complete", expected="append")
+            message = "modes overwrite and complete are not supported; use append"
+            raise UsageError("mode", found="overwrite or complete", expected="append", message=message)
         self.options: WriteOptions = parse_write_options(options)
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         self._layout = RowLayout.of(fields, self.options.family, self.options.order_by)
@@ -58,8 +59,8 @@ def _parts(messages: Sequence[StagedPart | None]) -> list[Part]:
 
 
 class EverlogWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
-    """``df.write``: at least once, for Spark gives it nothing by which a repetition could be known. With the options
-    ``txnAppId`` and ``txnVersion`` once."""
+    """``df.write``: at least once, since Spark provides nothing that identifies a repetition. Exactly once with the
+    options ``txnAppId`` and ``txnVersion``."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
@@ -77,10 +78,10 @@ class EverlogWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
         committer = self.options.committer()
         committer.commit(_parts(messages), self._transaction)
         if self._transaction is None:
-            committer.discard(self._key.query)  # an attempt that was killed has told nobody of its part
+            committer.discard(self._key.query)  # a killed attempt has reported its part to no one
 
     def abort(self, messages: Sequence[StagedPart | None]) -> None:
-        """On the driver, when a task or the commit failed: delete what was staged, also by tasks that still run."""
+        """On the driver, after a task or the commit failed: delete what was staged, also by tasks that still run."""
         if self._transaction is None:
             self.options.committer().discard(self._key.query)
         else:
@@ -88,7 +89,7 @@ class EverlogWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class EverlogStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """``df.writeStream``: each record once."""
+    """``df.writeStream``: each record exactly once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
@@ -107,7 +108,8 @@ class EverlogStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignor
         query, batch = (task.getLocalProperty(name) for name in (QUERY_PROPERTY, BATCH_PROPERTY))
         if query is None or batch is None:
             found = f"a task without {QUERY_PROPERTY} and {BATCH_PROPERTY}"
-            raise UsageError("writeStream", found=found, expected="a micro-batch of a query")
+            message = f"writeStream needs a micro-batch: the task has no {QUERY_PROPERTY} and {BATCH_PROPERTY}"
+            raise UsageError("writeStream", found=found, expected="a micro-batch of a query", message=message)
         return self._stage(iterator, query, int(batch), task.partitionId())
 
     def commit(self, messages: Sequence[StagedPart | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -117,14 +119,14 @@ class EverlogStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignor
             self.options.committer().commit(_parts(messages), transaction)
 
     def abort(self, messages: Sequence[StagedPart | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """On the driver, when a task or the commit failed: delete what was staged and is not begun."""
+        """On the driver, after a task or the commit failed: delete what was staged and not begun."""
         transaction = _transaction(messages, batchId)
         if transaction is not None:
             self.options.committer().abort(_parts(messages), transaction)
 
 
 def _transaction(messages: Sequence[StagedPart | None], batch: int) -> Transaction | None:
-    """``None`` where no task has told anything."""
+    """``None`` if no task has sent a message."""
     queries = {message.query for message in messages if message is not None}
     if len(queries) > 1:
         raise UsageError(

@@ -17,7 +17,7 @@ def test_streams_that_are_named_one_by_one_come_together() -> None:
 
 def test_an_option_with_two_values_is_refused_and_one_that_says_the_same_twice_is_not() -> None:
     assert chosen_options(("checksum=crc32", "Checksum=crc32")) == {"checksum": "crc32"}
-    with pytest.raises(UsageError, match="ONFAULT twice"):
+    with pytest.raises(UsageError, match="ONFAULT is given twice"):
         chosen_options(("onFault=skip", "ONFAULT=fail"))
 
 

@@ -93,7 +93,7 @@ def test_a_dry_run_tells_that_others_have_published_behind(server: NatsServer, t
     channel.append(b"late")
     (row,) = rehearse(plan(store, server))
     assert row["outcome"] == "would fail"
-    assert "messages of others behind 2" in row["error"]
+    assert "the migration ended at 2" in row["error"]
     assert row["error"] == move_one(plan(store, server)[0])["error"]
 
 

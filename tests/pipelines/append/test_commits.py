@@ -403,7 +403,7 @@ def test_a_commit_waits_for_the_one_that_is_at_work_and_tells_when_it_takes_too_
     parts = staged(folder, 0, [payloads(0)], "first")
     with folder.open_writable(commits.LOCK, create=True) as lock:
         assert lock.hold()
-        with pytest.raises(StoreUnavailable, match="a commit of another query"):
+        with pytest.raises(StoreUnavailable, match="another query's commit held"):
             committer(kind, folder, target).commit(parts, Transaction(QUERY, 0))
     assert kind.read(target) == []
 
@@ -428,7 +428,7 @@ def test_a_query_that_goes_on_to_another_target_is_refused(kind: Kind) -> None:
     folder, target = CrashingStorage(root="staging"), kind.fresh()
     first_try(kind, folder, target, 0)
     other = Committer(folder, TargetName("another target", "another target"), lambda: kind.open(kind.fresh()))
-    with pytest.raises(UsageError, match="another target wants a new checkpoint"):
+    with pytest.raises(UsageError, match="another target needs a new checkpoint"):
         other.commit(staged(folder, 1, [payloads(1)], "first"), Transaction(QUERY, 1))
 
 

@@ -89,7 +89,7 @@ def test_notes_under_a_links_name_are_not_passed_over(tmp_path: Path) -> None:
         ({"family": "nats-streaming"}, "option family must be .*, not 'nats-streaming'"),
         ({"family": "aeron-archive"}, "is a store of jlog, not of aeron-archive"),
         ({"segmentLength": "64x"}, "option segmentLength must be bytes.*, not '64x'"),
-        ({"txnAppId": "a", "txnVersion": "-1"}, "a number from 0"),
+        ({"txnAppId": "a", "txnVersion": "-1"}, "an increasing version from 0"),
         ({"txnVersion": "one"}, "option txnVersion must be a whole number, not 'one'"),
         ({"onUncertain": "guess"}, "fail or repeat or skip"),
         ({"column": "x"}, "unknown option column"),
@@ -116,7 +116,7 @@ def test_a_timeout_is_a_number_of_seconds(tmp_path: Path, name: str, value: str)
 
 
 def test_what_is_to_be_made_needs_its_family(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="option family must say what to create"):
+    with pytest.raises(UsageError, match="option family is missing; it says what to create"):
         parse_write_options({"path": str(tmp_path / "new"), "create": "true"})
     with pytest.raises(NotAStore, match="create=true"):
         parse_write_options({"path": str(tmp_path / "new"), "family": "jlog"})

@@ -149,7 +149,7 @@ def test_a_journal_made_anew_is_read_from_its_beginning_after_a_warning(tmp_path
     lenient = Query(path, failOnDataLoss="false")
     assert query.step() == lenient.step() == [b"old"] * 3
     make_anew(path, *[b"a longer one"] * count)
-    with pytest.raises(DataLost, match="made anew"):
+    with pytest.raises(DataLost, match="recreated"):
         query.step()
     assert lenient.step() == [b"a longer one"] * count
     append(path, b"more")
@@ -178,7 +178,7 @@ def test_an_archive_made_anew_is_read_from_its_beginning_after_a_warning(tmp_pat
     shutil.rmtree(tmp_path / "archive")
     make(b"new")
     assert query.step() == [b"new"] * 5
-    assert caplog.text.count("made anew under that name") == 1
+    assert caplog.text.count("a recreated stream under that name") == 1
 
 
 def test_starting_offsets_that_were_purged_or_lie_behind_the_end_are_lost_data(tmp_path, caplog):

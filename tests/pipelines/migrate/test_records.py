@@ -256,7 +256,7 @@ def test_who_writes_into_the_target_meanwhile_is_found_out(
             move(source, target, "toy")
     (row,) = move(source, target, "toy")
     assert row["outcome"] == "failed"
-    assert "none of those that were being moved" in row["error"]
+    assert "records that this migration did not write" in row["error"]
 
 
 def test_a_target_that_lost_records_is_refused(toy: Callable[..., str], tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_wrong_wishes_and_damaged_notes(toy: Callable[..., str], tmp_path: Path)
     note = json.loads(path.read_text())
     for wrong in ("{", "[]", json.dumps(note | {"end": "x"}), json.dumps(note | {"manifest_bytes": 1.5})):
         path.write_text(wrong)
-        assert "no note of a migration" in move(source, target, "toy", streams=["s"])[0]["error"]
+        assert "expected a migration's note" in move(source, target, "toy", streams=["s"])[0]["error"]
 
 
 def test_a_manifest_can_be_parquet(toy: Callable[..., str], tmp_path: Path) -> None:

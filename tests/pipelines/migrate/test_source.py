@@ -21,7 +21,7 @@ from everlog.spark.jobs.migrate import RecordTarget, move_streams, plan_streams,
 from everlog.testing.made.channel import Channel, make_store
 from everlog.testing.toy.store import toy_line
 
-REPLACED = "the store was replaced or cut"
+REPLACED = "the store was replaced or truncated"
 
 
 def move(store: Path | str, target: RecordTarget, family: str, **reading: Any) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_another_message_of_the_same_length_and_sum_is_told_by_its_time(tmp_path
         with jlog.Writer(source) as writer:
             writer.append_many([b"alive"] * 5, [hour * 3600 * 10**9] * 5)
         (row,) = move(source, target, "jlog")
-    assert "timestamp_ns 7200000000000; expected timestamp_ns 3600000000000" in row["error"]
+    assert "timestamp_ns 7200000000000 at 00000000:00000005; expected timestamp_ns 3600000000000" in row["error"]
 
 
 def test_a_recording_of_another_session_is_another_one(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_recording_of_another_session_is_another_one(tmp_path: Path) -> None:
             recorder.append_many([b"alive"] * 5)
             recorder.stop()
         (row,) = move(source, target, "aeron-archive")
-    assert "at 256 a record of session_id 2; expected session_id 1" in row["error"]
+    assert "a record with session_id 2 at 256; expected session_id 1" in row["error"]
 
 
 def test_times_that_an_option_says_may_be_others_in_the_next_run(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_messages_of_a_channel_that_expired_before_they_were_moved_are_missed(tm
         for suffix in ("dat", "idx"):
             (store / "x" / f"msgs.{part}.{suffix}").unlink()
     (row,) = move(store, target, "nats-streaming")
-    assert "a first record at 21; expected one at 16 or before" in row["error"]
+    assert "the first record at 21; expected it at 16 or before" in row["error"]
     (row,) = move(store, target, "nats-streaming", fail_on_data_loss=False)
     assert (row["moved"], len(row["losses"])) == (5, 1)
     assert payloads(row["target"]) == [b"%d" % n for n in (*range(15), *range(20, 25))]

@@ -104,7 +104,7 @@ def test_the_pipeline_counts_what_is_whole_and_shows_what_is_not(spark, few, tmp
     demo._pipeline(Console(file=text, width=200), spark, output, demo.unpack(few, output))
     shown = text.getvalue()
     # By hand: 2867 in the torn archive, 90 + 59 in the journals, 109 + 6 + 108 in the streaming stores.
-    assert "6 stores, 3 of them damaged: 3,239 records" in shown
+    assert "6 stores, 3 of them damaged; read 3,239 records" in shown
     assert "3,239 rows in Parquet, 3,239 read from the stores" in shown
     assert "torn-frame" in shown
     assert "bad-crc" in shown
@@ -224,5 +224,5 @@ def test_without_the_library_for_the_page_with_pictures_one_line_says_how_to_get
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     text = io.StringIO()
     demo.write_report(Console(file=text, width=200), None, tmp_path)
-    assert text.getvalue().splitlines() == ["no page with pictures: pip install 'everlog[plot]' brings what draws them"]
+    assert text.getvalue().splitlines() == ["no page with charts: they need pip install 'everlog[plot]'"]
     assert list(tmp_path.iterdir()) == []

@@ -176,9 +176,9 @@ def two_streams(path: Path) -> Path:
     ("arguments", "why"),
     [
         (["--streams", "0=1", "-o", "stream=0"], "option stream"),
-        (["--streams", "0=1", "--streams", "0=0"], "0 twice"),
+        (["--streams", "0=1", "--streams", "0=0"], "names stream 0 twice"),
         (["--streams", "0=1", "--streams", "1=1"], "several streams are called 1 in B"),
-        (["-o", "stream=0", "-o", "onFault=skip", "-o", "onfault=fail"], "onfault twice"),
+        (["-o", "stream=0", "-o", "onFault=skip", "-o", "onfault=fail"], "onfault is given twice"),
         (["-o", "maxMsgs=3"], "option maxMsgs"),
         (["-o", "faults=true"], "option faults"),
         (["-o", "startingOffsets=latest"], "option startingOffsets"),
@@ -218,8 +218,8 @@ def test_streams_that_are_named_one_by_one_are_all_compared(spark, tmp_path, cap
     ("more", "why"),
     [
         ({"level": "frame"}, "frames, not records"),
-        ({"startTime": "2000-01-01"}, "chosen by their time"),
-        ({"endTime": "2100-01-01"}, "chosen by their time"),
+        ({"startTime": "2000-01-01"}, "selected by their time"),
+        ({"endTime": "2100-01-01"}, "selected by their time"),
         ({"sbeSchema": str(SBE_SCHEMA), "sbeMessage": "Small", "sbeOnly": "true"}, "sbeOnly"),
     ],
 )
@@ -239,7 +239,7 @@ def test_damage_that_an_export_passed_over_is_refused_or_counted(spark, tmp_path
     export(spark, Export(options=options(path, onFault="skip"), folder=str(out)))
     data[736 * 4 + 16] ^= 1
     file.write_bytes(data)
-    with pytest.raises(UsageError, match="passed over 1 faults"):
+    with pytest.raises(UsageError, match="skipped 1 faults"):
         compare(spark, str(path), str(out))
     (stream,) = compare(spark, str(path), str(out), options={"onFault": "skip"}).streams
     assert (stream.faults_a, stream.faults_b, counts(stream)) == (0, 1, (199, 1, 0, 0))

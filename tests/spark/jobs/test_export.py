@@ -402,7 +402,7 @@ def test_two_exporters_of_one_folder_exclude_each_other(spark, tmp_path):
 def test_the_command_prints_a_table_or_json(spark, tmp_path, capsys):
     path, out = journal(tmp_path / "journal", 0, 40), tmp_path / "out"
     assert run(["spark", "export", str(path), str(out)]) == 0
-    assert f"exported 40 records to {out}, which has 40 of these streams" in capsys.readouterr().out
+    assert f"exported 40 records to {out}, which now has 40 of these streams" in capsys.readouterr().out
     journal(path, 40, 50)
     assert run(["spark", "export", str(path), str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

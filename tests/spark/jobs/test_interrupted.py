@@ -38,7 +38,7 @@ def test_an_export_that_is_interrupted_says_so_in_one_line_and_goes_on(spark, tm
         said = process.communicate(timeout=PATIENCE_S)
     finally:
         process.kill()
-    expected = "everlog: interrupted: what was committed stays, run it again to go on\n"
+    expected = "everlog: interrupted: committed work is kept; run the command again to continue\n"
     assert (process.returncode, *said) == (130, "", expected)
     assert run([*command[:-1], "1g"]) == 0
     assert numbers(out) == once(10_000)

@@ -117,7 +117,7 @@ def test_the_command_ends_with_1_where_exported_files_have_gone(spark, stores, c
     export(spark, Export(options=options(path), folder=str(out)))
     shutil.rmtree(next(iter(out.glob("store=*"))))
     assert run(["spark", "export", str(path), str(out), "--purge-exported", *yes]) == 1
-    assert "not as it was written" in capsys.readouterr().out
+    assert "an exported file was changed or damaged" in capsys.readouterr().out
     assert left(path, "journal") == list(range(200))
 
 
@@ -280,7 +280,7 @@ def test_the_command_asks_for_yes(spark, stores, capsys):
     before = content(path), content(trades)
     assert run([*arguments, "--purge-exported"]) == 0
     said = capsys.readouterr().out
-    assert "dry run: nothing was freed; --yes does it" in said
+    assert "dry run: nothing was freed; add --yes to free it" in said
     assert "0-0.rec to 0-196608.rec" in said
     assert (content(path), content(trades)) == before
     assert run([*arguments, "--yes"]) == 2

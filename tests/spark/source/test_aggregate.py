@@ -215,8 +215,8 @@ def test_damage_fails_or_is_skipped_as_for_records(toy):
     [
         ("nonsense", "by"),
         ('{"by": []}', "values"),
-        (option(["stream"]), "at least a value"),
-        (option(["stream"], stream="count"), "names that differ"),
+        (option(["stream"]), "at least one value"),
+        (option(["stream"], stream="count"), "names without duplicates"),
         (option(["week(timestamp)"], n="count"), "minute"),
         (option(["minute(number)"], n="count"), "minute"),
         (option([], n="median(length)"), "avg"),

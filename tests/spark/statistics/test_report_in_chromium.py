@@ -156,7 +156,7 @@ def test_gaps_bursts_and_damage_have_their_marks(show):
     assert gap["x"] + gap["w"] / 2 == pytest.approx(bars["22:17:00"]["x"], abs=2)
     assert bars["22:18:00"]["x"] < burst["x"] < bars["22:18:00"]["x2"]
     assert gap["fill"] != burst["fill"]
-    along = tab.evaluate(MARKS, "Records along their positions")["marks"]
+    along = tab.evaluate(MARKS, "Records by position")["marks"]
     (damage,) = (mark for mark in along if "torn-frame at 12800" in mark["says"])
     bars = [mark for mark in along if "records" in mark["says"]]
     left, right = min(bar["x"] for bar in bars), max(bar["x2"] for bar in bars)

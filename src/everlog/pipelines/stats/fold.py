@@ -1,8 +1,8 @@
-"""Records of one stream folded into a few numbers for each bucket, in arrays: what a task of ``stats`` does with each
-batch. Nothing here knows Spark, and nothing but numbers is kept of a record.
+"""Folds one stream's records into a few numbers for each bucket, with arrays: a task of ``stats`` does this with each
+batch. Nothing here depends on Spark, and only numbers are kept of a record.
 
-A bucket is a stretch of time, or of addresses where a record has no time. Sizes and times between records are counted
-by value, rounded down to 10 significant bits (at most 0.2 % below), so that percentiles over any buckets can be made of
+A bucket is a range of time, or of addresses for records without a time. Sizes and intervals are counted by value,
+rounded down to 10 significant bits (at most 0.2 % below), so that percentiles over any buckets can be computed from
 counts. Least and greatest values are exact.
 """
 
@@ -20,17 +20,17 @@ Bools = npt.NDArray[np.bool_]
 SIGNIFICANT_BITS = 10
 CODE_BITS = 17
 MAX_BUCKET = 1 << 45
-"""Bucket numbers beyond it, as only damaged times and positions have, are taken as the last one."""
+"""Larger bucket numbers, which only damaged times and positions have, become the last one."""
 MAX_GAPS = 10_000
-"""Of one split; beyond it they are counted."""
+"""Most gaps of one split; further ones are only counted."""
 WAITING_ROWS = 1 << 19
-"""Rows that wait to be added up with those before them."""
+"""Rows that may wait before they are added up with earlier ones."""
 NO_LEAST, NO_MOST = (1 << 63) - 1, -(1 << 63)
-"""What stands for nothing among least and greatest values."""
+"""Placeholders for missing least and greatest values."""
 
 
 def encode(values: Int64s) -> Int64s:
-    """Values, not negative, as codes below 2**17 that stand for their 10 highest bits."""
+    """Encode non-negative values as codes below 2**17 that keep their 10 highest bits."""
     bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)
     shift = np.maximum(bits - SIGNIFICANT_BITS, 0)
     return (shift << SIGNIFICANT_BITS) + (values >> shift)
@@ -42,7 +42,7 @@ def decode(codes: Int64s) -> Int64s:
 
 
 class Groups:
-    """Columns of numbers reduced by key, a batch at a time: ``reducers`` has one of ``np.add``, ``np.minimum``,
+    """Columns of numbers reduced by key, batch by batch: ``reducers`` has one of ``np.add``, ``np.minimum``,
     ``np.maximum`` for each column."""
 
     def __init__(self, *reducers: np.ufunc) -> None:
@@ -51,7 +51,7 @@ class Groups:
         self._waiting = 0
 
     def add(self, keys: Int64s, *columns: Int64s) -> None:
-        """A row for each key; keys may come again, and in any order."""
+        """Add a row for each key; keys may repeat, in any order."""
         if not len(keys):
             return
         self._held.append(self._reduce(keys, columns))
@@ -60,7 +60,7 @@ class Groups:
             self.rows()
 
     def rows(self) -> tuple[Int64s, list[Int64s]]:
-        """All keys, rising, and their columns."""
+        """All keys in ascending order, and their columns."""
         if not self._held:
             return np.zeros(0, np.int64), [np.zeros(0, np.int64) for _ in self._reducers]
         if len(self._held) > 1:
@@ -85,19 +85,19 @@ def _starts(keys: Int64s) -> npt.NDArray[np.intp]:
 
 
 class Counts:
-    """How often each value was met in each bucket."""
+    """The count of each value in each bucket."""
 
     def __init__(self) -> None:
         self._groups = Groups(np.add)
 
     def add(self, buckets: Int64s, values: Int64s) -> None:
-        """A value, not negative, for each bucket number."""
-        keys = np.sort((buckets << CODE_BITS) | encode(values))  # much faster than to sort rows
+        """Add a non-negative value for each bucket number."""
+        keys = np.sort((buckets << CODE_BITS) | encode(values))  # much faster than sorting rows
         starts = _starts(keys)
         self._groups.add(keys[starts], np.diff(starts, append=len(keys)))
 
     def rows(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Numbers of buckets, values, counts."""
+        """Bucket numbers, values, counts."""
         keys, (counts,) = self._groups.rows()
         return keys >> CODE_BITS, decode(keys & ((1 << CODE_BITS) - 1)), counts
 
@@ -107,9 +107,9 @@ _TOTALS = (np.add, np.add, np.minimum, np.maximum, np.minimum, np.maximum, np.mi
 
 
 class Buckets:
-    """What is known of each bucket of one axis: the columns :data:`TOTALS`, and counts of sizes and intervals.
-    ``shortest_ns`` and ``longest_ns`` are between a record and the one before it, ``backwards`` is how often a record
-    was older than that."""
+    """The numbers of each bucket of one axis: the columns :data:`TOTALS`, and counts of sizes and intervals.
+    ``shortest_ns`` and ``longest_ns`` are intervals between a record and the one before it; ``backwards`` counts
+    records that are older than the one before."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -118,8 +118,8 @@ class Buckets:
         self.intervals = Counts()
 
     def add(self, along: Int64s, lengths: Int64s, before: Int64s | None = None, is_behind: Bools | None = None) -> None:
-        """Records at times or addresses ``along``. At times, ``before`` is the time of the record before each, where
-        ``is_behind`` says that there is one."""
+        """Add records at times or addresses ``along``. For times, ``before`` is the time of the record before each,
+        valid if ``is_behind`` is set."""
         buckets = np.clip(along // self.width, -MAX_BUCKET, MAX_BUCKET)
         ones = np.ones(len(buckets), np.int64)
         self.sizes.add(buckets, lengths)
@@ -136,7 +136,7 @@ class Buckets:
         self.totals.add(buckets, ones, lengths, lengths, lengths, along, along, shortest, longest, backwards)
 
     def add_interval(self, at_ns: int, between_ns: int) -> None:
-        """A time between the last record of one split and the first of the next."""
+        """Add the interval between the last record of one split and the first of the next."""
         bucket = np.clip(np.array([at_ns // self.width], np.int64), -MAX_BUCKET, MAX_BUCKET)
         low, high, none, one = (np.array([value], np.int64) for value in (NO_LEAST, NO_MOST, 0, 1))
         if between_ns < 0:
@@ -149,7 +149,7 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Addresses that are missing between two records that are there, and how many."""
+    """Missing addresses between two existing records, and their number."""
 
     after: int
     before: int
@@ -160,7 +160,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Where a record is, in both ways."""
+    """A record's address and time."""
 
     address: int
     time_ns: int | None
@@ -168,8 +168,8 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """A batch of one stream's records, in order. ``times`` are nanoseconds since 1970 where ``timed`` says so;
-    ``clients`` are numbers of those who sent them, where the family tells (0: nobody)."""
+    """A batch of one stream's records, in order. ``times`` are nanoseconds since 1970, valid if ``timed`` is set;
+    ``clients`` are the senders' numbers, if the family has them (0: none)."""
 
     addresses: Int64s
     lengths: Int64s
@@ -178,7 +178,7 @@ class Records:
     clients: Int64s | None = None
 
     def where(self, keep: Bools) -> Records:
-        """Some of them."""
+        """The selected records."""
         if keep.all():
             return self
         clients = None if self.clients is None else self.clients[keep]
@@ -188,21 +188,21 @@ class Records:
         )
 
     def record(self, index: int) -> Record:
-        """One of them."""
+        """The record at an index."""
         time = int(self.times[index]) if self.timed[index] else None
         return Record(int(self.addresses[index]), time)
 
 
 MissingBetween = Callable[[int, int], int]
-"""How many records are missing between two addresses that follow each other in a stream."""
+"""Returns how many records are missing between two consecutive addresses of a stream."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StreamFold:
-    """Folds one stream's records, batch after batch, in order. ``missing`` tells gaps; ``None`` where addresses need
-    not follow each other (Aeron: what is between two messages may be padding). Of ``start_ns`` and ``end_ns``, a range
-    of times, see :meth:`add`. ``ends_ns``: the times of the first and the last record that has one, ``None`` where it
-    is out of the range; ``None`` before there is any."""
+    """Folds one stream's records, batch after batch, in order. ``missing`` finds gaps; it is ``None`` if addresses need
+    not be consecutive (Aeron: there may be padding between two messages). ``start_ns`` and ``end_ns`` are a time range,
+    see :meth:`add`. ``ends_ns``: the times of the first and the last record that has one, each ``None`` if it is out of
+    the range; ``None`` before there is any."""
 
     by_time: Buckets
     by_position: Buckets
@@ -217,8 +217,8 @@ class StreamFold:
     clients: Groups = field(default_factory=lambda: Groups(np.add, np.add))
 
     def add(self, records: Records) -> None:
-        """Records out of the range of times are looked at for gaps only; those without a time are always in it. A time
-        between two records counts where both are in the range, and no other record with a time is between them."""
+        """Add records. Those outside the time range are only searched for gaps; those without a time always count as
+        inside. An interval counts if both records are in the range and no other record with a time is between them."""
         if not len(records.addresses):
             return
         self._find_gaps(records)

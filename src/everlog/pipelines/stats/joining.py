@@ -1,5 +1,5 @@
-"""Splits of a stream are folded apart; what is between the last record of one and the first of the next is added
-here."""
+"""Joins the separately folded splits of a stream: adds the interval and the gap between the last record of one split
+and the first of the next."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Row = dict[str, Any]
 def join_edges(
     edges: list[tuple[StreamName, Row]], bucket_ns: int
 ) -> tuple[list[pa.RecordBatch], list[tuple[StreamName, Row]]]:
-    """Rows of buckets with the times between neighbouring splits, and the gaps there. A split that does not begin where
-    the one before it ends is no neighbour: what is between was not asked for."""
+    """Rows of buckets with the intervals between neighbouring splits, and the gaps there. A split that does not begin
+    at the end of the previous one is not its neighbour: the data between them was not asked for."""
     by_stream: dict[StreamName, list[Row]] = {}
     for name, edge in edges:
         by_stream.setdefault(name, []).append(edge)
@@ -43,7 +43,7 @@ def join_edges(
 
 
 def _join_times(before_ns: int | None, ends_ns: Sequence[int | None], buckets: Buckets) -> int | None:
-    """Times out of the range that was asked for are ``None``: an interval counts where both its ends are in it."""
+    """Times outside the requested range are ``None``: an interval counts if both its ends are in it."""
     first_ns, last_ns = ends_ns
     if before_ns is not None and first_ns is not None:
         buckets.add_interval(first_ns, first_ns - before_ns)

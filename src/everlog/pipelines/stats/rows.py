@@ -1,5 +1,5 @@
-"""The one table that the tasks of ``stats`` give: each row says in ``kind`` what it is. Numbers of buckets are added up
-by Spark, the few others (``edge``, ``gap``, ``fault``) go to the driver."""
+"""The table that the tasks of ``stats`` return; each row's ``kind`` says what it is. Spark adds up the buckets'
+numbers; the few other rows (``edge``, ``gap``, ``fault``) go to the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIME, POSITION = "time", "position"
-"""What buckets are stretches of."""
+"""The axes of buckets."""
 TOTAL, SIZE, INTERVAL, CLIENT, EDGE, GAP, FAULT, LOST = (
     "total",
     "size",
@@ -37,7 +37,7 @@ SCHEMA = ", ".join([*(f"{name} string" for name in _KEYS), *(f"{name} bigint" fo
 
 @dataclass(frozen=True, slots=True, order=True)
 class StreamName:
-    """Which stream of which store."""
+    """Identifies a stream of a store."""
 
     store: str
     family: str
@@ -45,7 +45,7 @@ class StreamName:
 
 
 def fold_rows(name: StreamName, fold: StreamFold) -> Iterator[pa.RecordBatch]:
-    """What a fold has found, but for its ends."""
+    """A fold's rows, except for its edges."""
     for axis, buckets in ((TIME, fold.by_time), (POSITION, fold.by_position)):
         yield from bucket_rows(name, axis, buckets)
     clients, (records, sizes) = fold.clients.rows()
@@ -54,7 +54,7 @@ def fold_rows(name: StreamName, fold: StreamFold) -> Iterator[pa.RecordBatch]:
 
 
 def bucket_rows(name: StreamName, axis: str, buckets: Buckets) -> Iterator[pa.RecordBatch]:
-    """What is known of the buckets of one axis."""
+    """The rows of one axis's buckets."""
     starts, totals = buckets.totals.rows()
     width = np.full(len(starts), buckets.width, np.int64)
     if len(starts):
@@ -68,7 +68,7 @@ def bucket_rows(name: StreamName, axis: str, buckets: Buckets) -> Iterator[pa.Re
 
 
 def detail_rows(name: StreamName, kind: str, details: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    """A row for each; JSON in ``detail``."""
+    """A row for each detail, as JSON in ``detail``."""
     texts = [json.dumps(detail) for detail in details]
     if texts:
         yield _batch(name, kind, None, len(texts), {}, texts)

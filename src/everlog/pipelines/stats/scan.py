@@ -1,5 +1,5 @@
-"""What the tasks of ``stats`` do: scan splits without payloads and fold them where they are read, so that not a row for
-each record goes through Spark."""
+"""The tasks of ``stats``: scan splits without payloads and fold them where they are read, so that Spark does not handle
+a row for each record."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from everlog.discovery import FoundStore
 
 MAX_FAULTS = 1000
-"""Of one split."""
+"""Most faults reported for one split."""
 POSITION_BUCKETS = 128
 MIN_POSITION_WIDTH = 4096
-"""A stream without times is cut into about so many stretches, none shorter than that."""
+"""A stream without times is divided into about this many position buckets, none narrower than this."""
 CLIENT, KIND, CLIENT_KIND = "cluster_session_id", "kind", "session-message"
-"""Columns of Aeron Cluster: who sent a message."""
+"""Columns of Aeron Cluster that identify a message's sender."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldTask:
-    """What a task scans: splits of one store, and how wide the buckets of each split's stream are."""
+    """What a task scans: splits of one store, and the bucket width for each split's stream."""
 
     store: FoundStore
     options: dict[str, Any]
@@ -60,7 +60,7 @@ class FoldTask:
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """How to fold, the same for all."""
+    """How to fold; the same for all tasks."""
 
     bucket_ns: int
     level: Level
@@ -70,13 +70,13 @@ class Folding:
 
 
 def run_fold_tasks(how: Folding, tasks: Sequence[FoldTask]) -> Iterator[pa.RecordBatch]:
-    """What a task does: rows of :data:`everlog.pipelines.stats.rows.SCHEMA`."""
+    """Run a task; yields rows of :data:`everlog.pipelines.stats.rows.SCHEMA`."""
     for task in tasks:
         yield from run_fold_task(task, how)
 
 
 def fold_tasks(tasks: Sequence[ScanTask]) -> list[list[FoldTask]]:
-    """What each task scans, with the widths of buckets, which depend on all of a stream."""
+    """What each task scans, with the bucket widths, which depend on the size of the whole stream."""
     sizes: dict[tuple[str, str], int] = {}
     for task in tasks:
         for part in task.parts:
@@ -98,12 +98,12 @@ def fold_tasks(tasks: Sequence[ScanTask]) -> list[list[FoldTask]]:
 
 
 def position_width(byte_count: int) -> int:
-    """A power of two."""
+    """The width of position buckets, a power of two."""
     return max(MIN_POSITION_WIDTH, 1 << max(byte_count // POSITION_BUCKETS, 1).bit_length())
 
 
 def run_fold_task(task: FoldTask, how: Folding) -> Iterator[pa.RecordBatch]:
-    """Rows of the splits. What can't be read any more is a row ``lost``, or an error where data loss is one."""
+    """Rows of the splits. What can no longer be read becomes a row ``lost``, or an error if data loss is one."""
     try:
         with open_store(task.store.path, family=task.store.family, **task.options) as store:
             for split, width in zip(task.splits, task.widths, strict=True):
@@ -149,7 +149,7 @@ def _scan_split(store: Store, split: Split, width: int, how: Folding) -> Iterato
 
 
 def new_fold(family: str, how: Folding, width: int) -> StreamFold:
-    """For one stream of a family."""
+    """A fold for one stream of a family."""
     return StreamFold(
         by_time=Buckets(how.bucket_ns),
         by_position=Buckets(width),
@@ -175,7 +175,7 @@ def _edge(store: Store, split: Split, fold: StreamFold) -> dict[str, Any]:
 
 
 def to_records(batch: Any, address_columns: tuple[str, ...]) -> Records:
-    """A batch of a scan, or one of Spark's, as arrays."""
+    """A batch of a scan, or of Spark, as arrays."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

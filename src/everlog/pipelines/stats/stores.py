@@ -1,4 +1,4 @@
-"""What a store says of itself without a scan: segments on disk, and readers with how far behind they are."""
+"""What a store reports without a scan: segments on disk, and readers with their lag."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from everlog.discovery import FoundStore
 
 MAX_STRIP = 48
-"""Segments that a stream's row lists one by one; of more, neighbours are added up."""
+"""Most entries in a stream's list of segments; if there are more segments, neighbours are added up."""
 
 Row = dict[str, Any]
 

@@ -1,1 +1,1 @@
-"""The demo: the golden stores, read, checked and counted."""
+"""The demo: reads, verifies and counts the golden stores."""

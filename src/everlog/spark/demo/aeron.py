@@ -1,5 +1,5 @@
-"""What the demo asks of Aeron's clusters and media drivers: who sent what when, whether the members agree, and what the
-drivers counted."""
+"""The demo's questions about Aeron's clusters and media drivers: who sent what and when, whether the members agree, and
+what the drivers counted."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ SESSIONS = f"""
            count(*) AS messages, sum(length) AS bytes, min(members) AS fewest, max(members) AS most
     FROM sent GROUP BY ALL ORDER BY cluster, second, session, term
 """
-"""A message is counted once, however many members have it: its position is the same in all of them. Session ids of
+"""Each message is counted once, however many members have it: its position is the same in all of them. Session ids of
 services' own messages are negative. A store's path ends with cluster, node and ``cluster``."""
 
 NO_COUNTS = frozenset({"client-heartbeat", "archive-control-session"})
-"""Types whose values are times and ids: they would be the largest everywhere and tell nothing."""
+"""Types whose values are times and ids, which would always be the largest and mean nothing."""
 VERSIONS = frozenset({34, 43})
 """System counters that hold versions: Aeron's, and the control protocol's."""
 MAX_OTHERS = 6
-"""Counters of a driver that are shown beside the system's."""
+"""Counters of a driver that are shown in addition to the system's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The members of a cluster, the first the one whose log goes on longest, and what became of comparing them."""
+    """The members of a cluster, the one with the longest log first, and the result of comparing them."""
 
     cluster: str
     nodes: tuple[str, ...]
@@ -51,8 +51,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class DriverCounters:
-    """A driver's counters. ``system``: number of a system counter to its value; ``others``: the largest ones, label
-    and value, one of each type."""
+    """A driver's counters. ``system``: number of a system counter to its value; ``others``: label and value of the
+    largest counter of each other type."""
 
     store: str
     system: dict[int, int]
@@ -61,8 +61,8 @@ class DriverCounters:
 
 
 def compare_clusters(summary: Iterable[dict[str, Any]]) -> Iterator[Comparison]:
-    """Compare the nodes of each cluster of which there are several. ``summary`` has a row for each stream that was
-    read. Raises what opening a node raises."""
+    """Compare the nodes of each cluster that has several. ``summary`` has a row for each stream that was read. Raises
+    what opening a node raises."""
     ends = {r["store"]: int(r["last_address"]) for r in summary if r["family"] == CLUSTER.name and r["stream"] == "log"}
     clusters: dict[Path, list[str]] = {}
     for store in sorted(ends, key=lambda store: (-ends[store], store)):
@@ -77,7 +77,7 @@ def compare_clusters(summary: Iterable[dict[str, Any]]) -> Iterator[Comparison]:
 
 
 def driver_counters(stores: Iterable[str]) -> list[DriverCounters]:
-    """The counters of driver folders, by their path. Raises what opening a store raises."""
+    """The counters of driver folders, by path. Raises what opening a store raises."""
     found = []
     for path in sorted(stores):
         with open_store(path, family=DRIVER.name) as store:
@@ -100,5 +100,5 @@ def _largest_others(counters: list[dict[str, Any]]) -> tuple[tuple[str, int], ..
 
 
 def _plain_label(label: str) -> str:
-    """Without what a driver appends, such as its version, which differs from driver to driver."""
+    """The label without what a driver appends, such as its version."""
     return label.split(": ")[0]

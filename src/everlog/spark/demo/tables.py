@@ -20,7 +20,7 @@ _NUMBERS = frozenset(
         "streams",
         "records",
         "bytes",
-        "middle message",
+        "median message",
         "stores",
         "session",
         "term",
@@ -33,7 +33,7 @@ _NUMBERS = frozenset(
 
 
 def family_tables(reports: list[Row], summary: list[Row], stores: Path) -> Iterator[Table]:
-    """A table for each family, a line for each store: what was read of it, and what is wrong with it."""
+    """A table for each family with a line for each store: what was read of it, and its faults."""
     for family in sorted({report["family"] for report in reports}):
         members = sorted((r for r in reports if r["family"] == family), key=lambda r: r["store"])
         table = _table(
@@ -55,17 +55,17 @@ def family_tables(reports: list[Row], summary: list[Row], stores: Path) -> Itera
 
 
 def totals(reports: list[Row], summary: list[Row]) -> Text:
-    """A line over everything."""
+    """A summary line."""
     damaged = sum(not report["ok"] for report in reports)
     records = sum(row["records"] for row in summary)
     streams = len(summary)
-    text = f"{len(reports)} stores, {damaged} of them damaged: {records:,} records in {streams:,} streams were read"
+    text = f"{len(reports)} stores, {damaged} of them damaged; read {records:,} records in {streams:,} streams"
     return Text(text, style="bold")
 
 
 def answer(rows: list[Row], stores: Path) -> Table:
-    """What the question in SQL gave."""
-    table = _table(None, "family", "store", "stream", "records", "bytes", "middle message", "stores")
+    """The result of the question in SQL."""
+    table = _table(None, "family", "store", "stream", "records", "bytes", "median message", "stores")
     for row in rows:
         numbers = (f"{row['records']:,}", f"{row['bytes']:,}", f"{row['middle']:,} B", f"{row['stores']:,}")
         table.add_row(row["family"], short_name(row["store"], stores), row["stream"], *numbers)
@@ -102,9 +102,9 @@ def comparisons(found: list[Comparison]) -> Table:
 
 
 def system_counters(drivers: list[DriverCounters], stores: Path) -> Table:
-    """The system counters that are not 0 in all drivers, side by side."""
+    """The system counters of all drivers side by side, without those that are 0 everywhere."""
     names = [short_name(driver.store, stores) for driver in drivers]
-    table = _table("what the media drivers counted", "system counter")
+    table = _table("counters of the media drivers", "system counter")
     for name in names:
         table.add_column(name, justify="right", overflow="fold")
     labels = {number: label for driver in drivers for number, label in driver.labels.items()}
@@ -126,7 +126,7 @@ def other_counters(drivers: list[DriverCounters], stores: Path) -> Table:
 
 
 def short_name(store: str, stores: Path) -> str:
-    """A store's path below the folders that say how it was opened and of which family it is."""
+    """A store's path without the folders of its group and family."""
     path = Path(store)
     for base in (stores, stores.resolve()):
         if path.is_relative_to(base):
@@ -142,7 +142,7 @@ def _table(title: str | None, *columns: str) -> Table:
 
 
 def _ends(streams: list[Row]) -> tuple[str, str]:
-    """Times of the first and last record; their addresses where the family keeps no time and there is one stream."""
+    """Times of the first and last record, or their addresses if the family has no times."""
     times = [(row["first_time"], row["last_time"]) for row in streams if row["first_time"]]
     if times:
         return min(a for a, _ in times), max(b for _, b in times)

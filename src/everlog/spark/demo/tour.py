@@ -1,9 +1,9 @@
-"""The main job on real input (``make demo``): stores that the real systems wrote, damaged ones among them, through
-one Spark pipeline.
+"""Runs the demo on real input (``make demo``): stores that the real systems wrote, some of them damaged, through one
+Spark pipeline.
 
 Unpacks the golden stores, verifies all of them in one job, loads them into one DataFrame, prints a table for each
-family, answers a question in SQL, asks Aeron's clusters and drivers some more, and writes Parquet. Everything it writes
-is below one folder, which a second run makes anew.
+family, answers a question in SQL, asks Aeron's clusters and drivers some more, and writes Parquet. All output is below
+one folder, which a second run recreates.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MARK = ".everlog-demo"
-"""A file in the output folder that says that the demo made it, and may remove what is in it."""
+"""A file that marks the output folder as the demo's, whose content it may remove."""
 
 WIDTH = 132
-"""Columns of the output where it goes to no terminal."""
+"""Columns of the output if it does not go to a terminal."""
 
 REPORT_BUCKET_NS = 10**8
-"""The golden stores were written within seconds."""
+"""Short, since the golden stores were written within seconds."""
 
 SUMMARY = """
     SELECT family, store, stream, count(*) AS records, coalesce(sum(length), 0) AS bytes,
@@ -53,7 +53,7 @@ SUMMARY = """
 """
 
 QUESTION = (
-    "Which streams of each family hold the most bytes, how long is their middle message, how many stores have them?"
+    "Which streams of each family hold the most bytes, how long is their median message, and how many stores have them?"
 )
 ANSWER = """
     WITH streams AS (
@@ -72,9 +72,9 @@ ANSWER = """
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Golden stores that are opened with the same options. ``names`` are parts of the archive's path that put it into
-    the group; the group without names takes the rest. ``key`` is written to a file, and only the file's name goes to
-    Spark."""
+    """Golden stores that are opened with the same options. ``names`` are parts of the archives' paths that select the
+    group's stores; the group without names takes the rest. ``key`` is written to a file, and Spark only gets the file's
+    name."""
 
     folder: str
     names: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Group:
 
 
 GROUPS = (
-    Group("encrypted", ("encrypted_",), key=b"mykey"),  # the key is told in the golden stores' README
+    Group("encrypted", ("encrypted_",), key=b"mykey"),  # the key is in the golden stores' README
     Group("castagnoli", ("crc_poly_castagnoli",), {"crc_poly": 0x82F63B78}),
     Group("plain"),
 )
@@ -91,7 +91,7 @@ SPARK_NAMES = {"crc_poly": "crcPoly", "encryption_key_file": "encryptionKeyFile"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; the exit code is 0, or 2 when something it needs is missing."""
+    """Run the demo. Returns the exit code: 0, or 2 if something it needs is missing."""
     parser = argparse.ArgumentParser(prog="python -m everlog.spark.demo.tour", description=__doc__)
     parser.add_argument("--golden", type=Path, default=_golden_folder(), help="folder with the golden stores")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder to write to")
@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(console: Console, golden: Path, output: Path, cores: int = 2) -> None:
-    """The steps, each with the time it took."""
+    """Run all steps, and print each with its duration."""
     begin = time.monotonic()
     prepare_output(output)
     with _step(console, "unpack the golden stores"):
@@ -155,7 +155,7 @@ def _pipeline(console: Console, spark: SparkSession, output: Path, groups: list[
 
 
 def write_report(console: Console, spark: SparkSession, output: Path) -> None:
-    """A page with pictures of the stores that open without options; without the library one line says how to get
+    """Write a page with charts of the stores that open without options; without the library, print how to install
     it."""
     from everlog.charts.vega import check_library
     from everlog.spark.statistics.stats import stats
@@ -164,7 +164,7 @@ def write_report(console: Console, spark: SparkSession, output: Path) -> None:
     try:
         check_library()
     except MissingDependency as missing:
-        console.print(f"no page with pictures: {missing.hint} brings what draws them", highlight=False, markup=False)
+        console.print(f"no page with charts: they need {missing.hint}", highlight=False, markup=False)
         return
     with _step(console, f"draw rates, sizes, gaps and faults: {page}"):
         found = stats(spark, str(output / "stores" / "plain"), bucket_ns=REPORT_BUCKET_NS)
@@ -172,7 +172,7 @@ def write_report(console: Console, spark: SparkSession, output: Path) -> None:
 
 
 def _show_clusters(console: Console, spark: SparkSession, summary: list[dict[str, Any]]) -> None:
-    """Who sent what when, and whether the members have the same of it. Without a cluster nothing is shown."""
+    """Show who sent what and when, and whether the members have the same log. Without a cluster nothing is shown."""
     if not any(row["family"] == CLUSTER.name for row in summary):
         return
     console.print()
@@ -194,33 +194,34 @@ def _show_drivers(console: Console, reports: list[dict[str, Any]], stores: Path)
 
 
 def load(spark: SparkSession, stores: Path, groups: list[Group]) -> DataFrame:
-    """One DataFrame over all groups; what a damaged store lost is left out, the rest is there."""
+    """One DataFrame over all groups, without what is damaged."""
     frames = []
     for group in groups:
         reader = spark.read.format("everlog").option("onFault", "skip")
         for name, value in group.options.items():
             reader = reader.option(SPARK_NAMES[name], value)
         frames.append(reader.load(str(stores / group.folder)))
-    frame = frames[-1]  # the plain ones: they have the columns of all families
+    frame = frames[-1]  # the plain group has the columns of all families
     for other in frames[:-1]:
         frame = frame.unionByName(other, allowMissingColumns=True)
     return frame
 
 
 def prepare_output(output: Path) -> None:
-    """An empty output folder. Raises :class:`StoreUnavailable` rather than remove a folder that the demo did not
+    """Make an empty output folder. Raises :class:`StoreUnavailable` rather than remove a folder that the demo did not
     make."""
     if output.exists():
         if not (output / MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
-            raise StoreUnavailable(str(output), found="something else", expected="no folder, or one that the demo made")
+            message = f"{output} was not made by the demo; remove it, or choose another folder with --output"
+            raise StoreUnavailable(str(output), found="other files", expected="the demo's folder", message=message)
         shutil.rmtree(output)
     output.mkdir(parents=True)
     (output / MARK).write_text("Made by everlog's demo, which removes this folder when it runs again.\n")
 
 
 def unpack(golden: Path, output: Path) -> list[Group]:
-    """Unpack the golden stores below ``output/stores``, each group into its folder; returns the groups that have any,
-    the plain one last. What the original repair tools left behind (``after_*``) is no input."""
+    """Unpack the golden stores below ``output/stores``, each group into its folder. Returns the groups that have any,
+    the plain one last. The results of the original repair tools (``after_*``) are not input."""
     archives = sorted(p for p in golden.rglob("*.tar.gz") if not p.name.startswith("after_"))
     if not archives:
         raise StoreUnavailable(str(golden), found="no *.tar.gz", expected="the golden stores", hint="--golden FOLDER")
@@ -235,13 +236,13 @@ def unpack(golden: Path, output: Path) -> list[Group]:
 
 
 def store_name(archive: Path) -> Path:
-    """What a store is called in the tables: where its archive is, without what all of its kind have in common."""
+    """A store's name in the tables: its archive's path without parts that all of its kind share."""
     name = archive.with_name(archive.name.removesuffix(".tar.gz"))
     return name.parent if name.name in ("log", "before") else name
 
 
 def _unpack_one(archive: Path, folder: Path) -> None:
-    """Unpack into ``folder``; folders that an archive holds everything in are left out of the path."""
+    """Unpack into ``folder``; outer folders that hold everything in an archive are dropped from the path."""
     aside = folder.with_name(folder.name + ".unpacking")
     with tarfile.open(archive) as tar:
         tar.extractall(aside, filter="data")

@@ -1,7 +1,7 @@
-"""Do two replicas hold the same records? A store and another one, or a store and its export, stream by stream.
+"""Compares two replicas, or a store and its export, stream by stream.
 
 Records are matched by their ``address``, by their ``order`` in the stream, or by ``payload`` alone, as often as it
-comes; matched ones are the same when length and CRC-32 are.
+occurs; matched records are the same if their length and CRC-32 are equal.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ _PAYLOADS = """
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first difference of a stream: the state (``only_a``, ``only_b``, ``different``), and of each side where the
-    record is, how long, and its checksum; ``None`` on a side that has none."""
+    """A stream's first difference: its state (``only_a``, ``only_b``, ``different``), and each side's address, length
+    and checksum of the record; ``None`` on a side without the record."""
 
     state: str
     address_a: str | None
@@ -93,8 +93,9 @@ class Difference:
 
 @dataclass(slots=True)
 class StreamComparison:
-    """Counts of records. ``first`` to ``last`` is the extent of what differs: addresses, or numbers from 1 where they
-    are matched by order; ``None`` where they are matched by payload. ``faults``: damage that was passed over."""
+    """Counts of records. ``first`` to ``last`` is the range of differences: addresses, or numbers from 1 if records are
+    matched by order; ``None`` if they are matched by payload. ``faults_a`` and ``faults_b``: damage that was
+    skipped."""
 
     stream: str
     records_a: int = 0
@@ -111,7 +112,7 @@ class StreamComparison:
 
     @property
     def is_same(self) -> bool:
-        """Nothing differs, and nothing was passed over."""
+        """Whether nothing differs and nothing was skipped."""
         return not (self.only_a or self.only_b or self.different or self.faults_a or self.faults_b)
 
 
@@ -127,7 +128,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Both hold the same records."""
+        """Whether both sides hold the same records."""
         return all(stream.is_same for stream in self.streams)
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,17 +153,17 @@ def compare(
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare two paths, each a store or a folder of :func:`everlog.spark.jobs.export`. ``options`` are the data
-    source's (``stream``, ``start``, ``end``, a family's own), for both; ``names`` are streams of ``a`` and what they
-    are called in ``b``: without it those of the same name are compared, and one that only one side has counts as
-    different.
+    source's (``stream``, ``start``, ``end``, a family's own) and apply to both; ``names`` maps streams of ``a`` to
+    their names in ``b``. Without it, streams of the same name are compared, and a stream that only one side has counts
+    as different.
 
-    Raises :class:`CorruptData` for damage, unless the option ``onFault`` says ``skip``; :class:`UsageError` where
-    addresses of the two can't be compared, :class:`UnknownStream`, and as opening a store does.
+    Raises :class:`CorruptData` for damage, unless the option ``onFault`` is ``skip``; :class:`UsageError` if the
+    addresses of the two can't be compared; :class:`UnknownStream`, and what opening a store raises.
     """
     if by not in WAYS:
         raise UsageError("by", found=repr(by), expected=" or ".join(WAYS))
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
-    parse_options({"path": b})  # which has no password either
+    parse_options({"path": b})  # checks this path for a password, too
     scan = parse_options({**chosen, "path": a})
     check_options(scan, names or {})
     back = {theirs: ours for ours, theirs in (names or {}).items()}
@@ -173,7 +174,8 @@ def compare(
     _check_known(scan, sides)
     if by == "address" and sides[0].is_pair != sides[1].is_pair:
         both = f"{sides[0].family} and {sides[1].family}, whose addresses differ"
-        raise UsageError("by", found=both, expected="order or payload")
+        message = f"can't compare {both}, by address; use by order or payload"
+        raise UsageError("by", found=both, expected="order or payload", message=message)
     result = Comparison(sides[0].label, sides[1].label, by, (sides[0].family, sides[1].family))
     with TaskProgress(spark, "compare", progress), unwrap_errors():
         summed, faults = _sum(spark, [piece for side in sides for piece in side.pieces], by)
@@ -187,8 +189,8 @@ def compare(
 
 
 def check_options(scan: ScanOptions, names: Mapping[str, str]) -> None:
-    """Raises :class:`UsageError` for options by which records can't be compared, for streams that are chosen in two
-    ways, and for two of ``a`` that would be one of ``b``."""
+    """Raise :class:`UsageError` for options that prevent comparing records, for streams that are selected in two ways,
+    and for two streams of ``a`` with the same name in ``b``."""
     check_records(scan, "compare")
     if scan.has_time_range or scan.level.value != "record":
         raise UsageError(
@@ -211,7 +213,7 @@ def check_options(scan: ScanOptions, names: Mapping[str, str]) -> None:
 
 
 def _check_known(scan: ScanOptions, sides: Sequence[Side]) -> None:
-    """Raises :class:`UsageError` for an option of a family when neither side is a store whose family has it."""
+    """Raise :class:`UsageError` for a family's option if neither side is a store of a family that has it."""
     spark_names = {option: name for name, (option, _) in FAMILY_OPTIONS.items()}
     for option in scan.family_options:
         if option in spark_names and not any(option in side.options for side in sides):

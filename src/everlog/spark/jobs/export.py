@@ -1,9 +1,10 @@
-"""Export records of many stores into Parquet, Arrow or JSON lines files, or a Delta table: by store, stream and hour,
-again and again into the same folder, each record once.
+"""Exports records of many stores into Parquet, Arrow or JSON lines files, or a Delta table, by store, stream and hour.
+Repeated exports into the same folder add what is new; each record is there once.
 
 Tasks read splits and write staged files; the driver makes them part of the export, some splits at a time (see
-:mod:`everlog.pipelines.export.folder`). A run that is killed at any moment leaves what its commits have; the next
-run does the rest."""
+:mod:`everlog.pipelines.export.folder`). A run that is killed at any moment leaves what its commits have; the next run
+does the rest.
+"""
 
 from __future__ import annotations
 
@@ -45,14 +46,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COMMIT_BYTES = 2 << 30
-"""About how much of the stores is exported between two commits: what a killed run has to do again at most."""
+"""About how much is exported between two commits, and so the most that a killed run has to repeat."""
 MAX_SAMPLES = 100
-"""Faults that a summary has in full."""
+"""Most faults that a summary lists in full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What to export where. ``options`` are the data source's, paths among them (see
+    """What to export, and where to. ``options`` are the data source's, including paths (see
     :func:`everlog.pipelines.scan.options.parse_options`)."""
 
     options: Mapping[str, str]
@@ -69,7 +70,7 @@ class Export:
 
 @dataclass(slots=True)
 class StreamSummary:
-    """What a run did for a stream; ``total_rows`` are those of all runs."""
+    """What a run did for a stream; ``total_rows`` counts all runs."""
 
     family: str
     rows: int = 0
@@ -81,8 +82,8 @@ class StreamSummary:
 
 @dataclass(slots=True)
 class ExportSummary:
-    """What a run did. ``faults``: the first ones of the damage that was passed over; ``losses``: what had gone before
-    it could be exported, and stores that could not be opened."""
+    """What a run did. ``faults``: the first faults that were skipped; ``losses``: records removed before they could be
+    exported, and stores that could not be opened."""
 
     folder: str
     kind: str
@@ -93,17 +94,17 @@ class ExportSummary:
 
     @property
     def rows(self) -> int:
-        """Records that this run exported."""
+        """The number of records that this run exported."""
         return sum(stream.rows for stream in self.streams.values())
 
     @property
     def fault_count(self) -> int:
-        """Damage that was passed over."""
+        """The number of faults that were skipped."""
         return sum(stream.faults for stream in self.streams.values())
 
     @property
     def exit_code(self) -> int:
-        """1 where something was passed over."""
+        """1 if something was skipped, otherwise 0."""
         return 1 if self.fault_count or self.losses else 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,12 +133,12 @@ class ExportSummary:
 
 
 def export(spark: SparkSession, wish: Export, progress: Progress | None = None) -> ExportSummary:
-    """Export what the folder does not have yet. ``progress`` is told of bytes.
+    """Export what the folder does not have yet. ``progress`` is called with byte counts.
 
-    Raises :class:`UsageError` for other options than those of the runs before, :class:`CorruptData` for damage (unless
-    the option ``onFault`` says ``skip``), for a stream that is not the one exported before, and for records that went
-    before they were exported (unless ``failOnDataLoss`` says ``false``); :class:`WriteFailed`. What was committed until
-    then stays, and the next run goes on there.
+    Raises :class:`UsageError` for options that differ from earlier runs', :class:`CorruptData` for damage (unless the
+    option ``onFault`` is ``skip``), for a stream that is not the one exported before, and for records removed before
+    they were exported (unless ``failOnDataLoss`` is ``false``); :class:`WriteFailed`. What was committed until then
+    stays, and the next run continues from there.
     """
     from everlog.pipelines.scan.columns import family_options
 
@@ -152,7 +153,7 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
     stores = _stores(scan)
     _check_place(wish.folder, stores)
     options = family_options(stores, scan)
-    # What can be wrong with the wish is found before there is a folder.
+    # Find mistakes in the request before the folder is created.
     columns = _columns(stores, scan, options)
     table = DeltaLog(os.path.abspath(wish.folder)) if wish.kind == "delta" else None
     with ExportFolder(wish.folder) as folder:
@@ -160,7 +161,7 @@ def export(spark: SparkSession, wish: Export, progress: Progress | None = None) 
 
 
 def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber: str = SUBSCRIBER) -> list[StreamPurge]:
-    """Free what is exported of the stores that ``wish`` names; without ``do_it`` only say what would be freed. See
+    """Free what is exported of the stores that ``wish`` names; without ``do_it`` only return what would be freed. See
     :mod:`everlog.spark.jobs.purge`."""
     from everlog.pipelines.scan.columns import family_options
 
@@ -171,7 +172,7 @@ def purge(spark: SparkSession, wish: Export, *, do_it: bool = False, subscriber:
 
 
 def _stores(scan: ScanOptions) -> list[FoundStore]:
-    """Under names that do not depend on the folder in which this runs."""
+    """The stores by absolute path, independent of the working folder."""
     return [replace(store, path=_absolute(store.path)) for store in find_stores(scan.paths, scan.family)]
 
 
@@ -180,7 +181,7 @@ def _absolute(path: str) -> str:
 
 
 def _columns(stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, Mapping[str, Any]]) -> list[Column]:
-    """What a file has. Raises :class:`UsageError` for a column that no store has."""
+    """A file's columns. Raises :class:`UsageError` for a column that no store has."""
     from everlog.pipelines.scan.columns import default_columns, table_columns
 
     table = table_columns(stores, scan, options)
@@ -190,7 +191,7 @@ def _columns(stores: list[FoundStore], scan: ScanOptions, options: Mapping[str, 
         chosen += [column for column in table if column.name == CRC32.name]
     if ADDRESS.name not in names:
         chosen.insert(0, next(column for column in table if column.name == ADDRESS.name))
-    # Store and stream are the folders' names.
+    # Store and stream are in the folders' names.
     return [replace(column, nullable=True) for column in chosen if column.name not in (STORE.name, STREAM.name)]
 
 
@@ -198,8 +199,8 @@ def _check_place(folder: str, stores: list[FoundStore]) -> None:
     place = os.path.realpath(folder)
     for store in stores:
         if "://" not in store.path and f"{place}/".startswith(f"{os.path.realpath(store.path)}/"):
-            expected = "one outside: exporting changes no store"
-            raise UsageError(folder, found=f"a folder inside the store {store.path}", expected=expected)
+            message = f"{folder} is inside the store {store.path}; export to a folder outside of it"
+            raise UsageError(folder, found="a folder inside a store", expected="a folder outside", message=message)
 
 
 @dataclass(slots=True)
@@ -218,7 +219,7 @@ class _Run:
     _results: list[SplitResult] = field(default_factory=list)
 
     def run(self) -> ExportSummary:
-        """Wave by wave."""
+        """Export wave by wave."""
 
         table, columns = self.table, self.columns
         manifest = self.folder.load(None if table is None else table.generation)
@@ -248,16 +249,16 @@ class _Run:
             kind=self.wish.kind,
             folder=os.path.join(self.folder.path, staging),
         )
-        tell = None if table is None else partial(table.commit, schema)
+        add_to_table = None if table is None else partial(table.commit, schema)
         for new in self._waves(plan, work):
-            manifest = self._commit(manifest, plan, new, staging, tell)
+            manifest = self._commit(manifest, plan, new, staging, add_to_table)
             self._sum_up(summary, manifest, new)
             self._raise_first(new)
         self.folder.unstage(staging)
         return summary
 
     def _query(self) -> dict[str, Any]:
-        """What decides which records there are, and what is in them."""
+        """What determines the records and their content."""
         scan = self.scan
         return {
             "level": scan.level.value,
@@ -297,9 +298,9 @@ class _Run:
         plan: Plan,
         new: list[SplitResult],
         staging: str,
-        tell: Callable[[Manifest], None] | None,
+        add_to_table: Callable[[Manifest], None] | None,
     ) -> Manifest:
-        """Make what is done part of the export; ``tell`` puts it into the table of a table format."""
+        """Make what is done part of the export; ``add_to_table`` commits it to a Delta table."""
         good = [result for result in new if result.error is None]
         self._results += good
         streams = exported(manifest.streams, plan, self._results, good)
@@ -309,7 +310,7 @@ class _Run:
         paths = [file.path for stream in streams.values() for file in stream.files if file.path not in had]
         placing = Placing(staging, tuple((os.path.basename(path), path) for path in paths))
         manifest = replace(manifest, generation=manifest.generation + 1, streams=streams, placing=placing)
-        self.folder.commit(manifest, tell)
+        self.folder.commit(manifest, add_to_table)
         return manifest
 
     def _sum_up(self, summary: ExportSummary, manifest: Manifest, new: list[SplitResult]) -> None:
@@ -328,7 +329,7 @@ class _Run:
                 stream.total_rows = manifest.streams[key].row_count
 
     def _raise_first(self, new: list[SplitResult]) -> None:
-        """The first split that could not be read, in order; the others are committed."""
+        """Raise the error of the first split that could not be read; the others are committed."""
         failed = [result for result in sorted(new, key=lambda result: result.number) if result.error is not None]
         if failed and failed[0].error is not None:
             raise failed[0].error

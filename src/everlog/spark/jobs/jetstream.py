@@ -1,4 +1,4 @@
-"""NATS Streaming channels into JetStream: what is to be moved, planned by the driver; a task for each channel."""
+"""Moves NATS Streaming channels into JetStream: the driver plans the moves, and a task moves each channel."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ LOG = logging.getLogger("everlog.spark")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamTarget:
-    """Where channels go. ``stream_prefix`` comes before the names of streams, ``subject_prefix`` before subjects;
+    """Where channels go. ``stream_prefix`` and ``subject_prefix`` precede the names of streams and the subjects;
     ``mappings`` change subjects. ``queue_groups``: groups that are not durable become consumers, too. ``consumers``:
-    whether subscriptions are moved at all. ``keep_limits``: streams get the limits with which the store is read."""
+    whether subscriptions are moved at all. ``keep_limits``: streams get the limits that the store is read with."""
 
     connection: Connection
     settings: StreamSettings = field(default_factory=StreamSettings)
@@ -63,13 +63,14 @@ def plan_channels(
     options: dict[str, Any] | None = None,
     on_fault: str = FAIL,
 ) -> list[ChannelMove]:
-    """A move for each channel of a store, or of those in ``streams`` (names or patterns). ``options`` open the store;
-    a key is given as a file or an environment variable.
+    """A move for each channel of a store, or of those in ``streams`` (names or patterns). ``options`` open the store; a
+    key must be in a file or an environment variable.
 
     Raises :class:`UsageError`, :class:`UnknownStream`, and what opening a store raises.
     """
     if store.family != NATS_STREAMING.name:
-        raise UsageError(store.path, found=f"a store of family {store.family}", expected=NATS_STREAMING.name)
+        message = f"{store.path} is a store of {store.family}; only {NATS_STREAMING.title}s move to JetStream"
+        raise UsageError(store.path, found=store.family, expected=NATS_STREAMING.name, message=message)
     options = dict(options or {})
     if "encryption_key" in options:
         raise UsageError("encryption_key", found="a key in plain text", expected="a file or an environment variable")
@@ -77,13 +78,13 @@ def plan_channels(
         infos = {info.name: info for info in opened.streams()}
         state = opened.info()
     chosen = _chosen(infos, streams)
-    # Names come from all channels, so that they are the same however many are moved at a time.
+    # Names depend on all channels, so that they do not depend on the selection.
     names = distinct_names(list(infos), target.stream_prefix)
     cluster = (state["server_info"] or {}).get("cluster_id", "")
     moves = []
     for name in chosen:
-        told = state["channels"].get(name, {}).get("subscriptions", []) if target.consumers else []
-        subscriptions = plan_consumers(told, queue_groups=target.queue_groups)
+        known = state["channels"].get(name, {}).get("subscriptions", []) if target.consumers else []
+        subscriptions = plan_consumers(known, queue_groups=target.queue_groups)
         first, last = _span(infos[name], subscriptions)
         subject, refusal = _subject(store, name, target)
         both = (plain_name(target.stream_prefix + name), marked_name(name, target.stream_prefix))
@@ -111,7 +112,7 @@ def plan_channels(
 
 
 def _subject(store: FoundStore, channel: str, target: JetStreamTarget) -> tuple[str, UsageError | None]:
-    """The subject of a channel's messages, or why it has none: other channels are moved all the same."""
+    """The subject of a channel's messages, or why it has none; other channels are still moved."""
     try:
         return map_subject(channel, target.mappings, target.subject_prefix), None
     except UsageError as error:
@@ -120,12 +121,12 @@ def _subject(store: FoundStore, channel: str, target: JetStreamTarget) -> tuple[
             found=f"{error.where} {error.found}",
             expected=error.expected,
             message=f"{store.path}: channel {channel!r} can't be moved: {error}",
-            hint="--map FROM=TO gives it another subject",
+            hint="use --map FROM=TO to give it another subject",
         )
 
 
 def _chosen(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """Raises :class:`UnknownStream` for a pattern that nothing fits."""
+    """Raises :class:`UnknownStream` for a pattern that matches nothing."""
     chosen: list[str] = []
     fitted: set[str] = set()
     for name in names:
@@ -134,7 +135,9 @@ def _chosen(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
         if fitting or not patterns:
             chosen.append(name)
     if missing := [pattern for pattern in patterns if pattern not in fitted]:
-        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected="a channel that ls lists")
+        found = ", ".join(map(repr, missing))
+        message = f"no channel {found} (see: everlog ls STORE)"
+        raise UnknownStream("stream", found=found, expected="a channel that ls lists", message=message)
     return chosen
 
 
@@ -146,8 +149,8 @@ def _settings(target: JetStreamTarget, options: Mapping[str, Any]) -> StreamSett
 
 
 def _span(info: StreamInfo, subscriptions: Subscriptions) -> tuple[int, int]:
-    """First and last sequence of the stream. What a subscription has seen counts where the messages themselves are
-    lost: no new message may get such a sequence, for its consumer would pass over it."""
+    """First and last sequence of the stream. Sequences that a subscription was sent count even if their messages are
+    lost: its consumer would skip a new message with such a sequence."""
     last = max(int(info.end or 1) - 1, int(info.last or 0), subscriptions.last_sent)
     first = int(info.first) if info.first is not None else last + 1
     if last - first + 1 - (info.record_count or 0) > MAX_GAP_MESSAGES:
@@ -157,7 +160,7 @@ def _span(info: StreamInfo, subscriptions: Subscriptions) -> tuple[int, int]:
 
 
 def refuse_shared_streams(moves: Sequence[ChannelMove]) -> None:
-    """Raises :class:`UsageError` where two moves have one stream, or one subject."""
+    """Raise :class:`UsageError` if two moves have the same stream or subject."""
     for kind in ("stream", "subject"):
         seen: dict[str, ChannelMove] = {}
         for move in (move for move in moves if move.refusal is None):
@@ -168,12 +171,12 @@ def refuse_shared_streams(moves: Sequence[ChannelMove]) -> None:
                     f"{kind} {name}",
                     found=f"channel {other.channel!r} of {other.store} and channel {move.channel!r} of {move.store}",
                     expected="one channel",
-                    hint="move the stores one by one, each with prefixes of its own",
+                    hint="move the stores one by one, each with its own prefixes",
                 )
 
 
 def describe(move: ChannelMove) -> dict[str, Any]:
-    """A move as plain values, as the results have them."""
+    """A move as plain values for the results."""
     return {
         "store": move.store,
         "channel": move.channel,
@@ -189,7 +192,7 @@ def describe(move: ChannelMove) -> dict[str, Any]:
 
 
 def rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
-    """What would be done, asked of the server without changing anything."""
+    """What would be done, found out without changing anything on the server."""
     refuse_shared_streams(moves)
     return run_async(_rehearse(moves))
 
@@ -202,8 +205,8 @@ async def _rehearse(moves: Sequence[ChannelMove]) -> list[dict[str, Any]]:
 
 
 async def _placed(js: JetStream, moves: Sequence[ChannelMove]) -> list[ChannelMove]:
-    """The moves with the streams that their channels have already: a channel that is new may have made others' names
-    longer."""
+    """The moves with the names of streams that their channels already have: a new channel may have made other channels'
+    names longer."""
     return [replace(move, stream=await _name(js, move)) for move in moves]
 
 
@@ -258,8 +261,8 @@ def migrate_to_jetstream(
     tasks: int | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Move channels, several at once, each by one task; a row for each, in order. One that fails is a row with an
-    ``error``; the others are moved. Run again, it adds what is missing.
+    """Move channels in parallel, each in one task. Returns a row for each, in order. A channel that fails has a row
+    with an ``error``; the others are moved. A repeated run adds what is missing.
 
     Raises what reaching the server raises, and :class:`UsageError` for channels of several stores that would share a
     stream, before anything is begun.
@@ -277,7 +280,7 @@ def migrate_to_jetstream(
             for number, move in part:
                 yield json.dumps(move_one(move, number, place))
 
-        # The largest first, so that none is left alone at the end.
+        # The largest first, so that none runs alone at the end.
         numbered.sort(key=lambda item: -item[1].byte_count)
         total = sum(max(0, move.last - move.first + 1) for move in moves)
         with watch(folder, progress, "messages", total), TaskProgress(spark, "migrate", None):
@@ -287,8 +290,8 @@ def migrate_to_jetstream(
 
 
 def with_streams(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
-    """The moves as the server is to be asked: a channel that has a stream already, under a name of before, keeps it.
-    Raises what reaching the server raises."""
+    """The moves with the stream names to use: a channel that already has a stream, maybe under an earlier name, keeps
+    it. Raises what reaching the server raises."""
     return run_async(_reach(moves))
 
 
@@ -299,7 +302,7 @@ async def _reach(moves: Sequence[ChannelMove]) -> list[ChannelMove]:
 
 
 def move_one(move: ChannelMove, number: int = 0, progress_folder: str | None = None) -> dict[str, Any]:
-    """What a task does with one channel; an error is part of the row."""
+    """Move one channel in a task; an error is part of the row."""
     row = describe(move) | {"number": number, "error": None}
     try:
         return row | move_channel(move, lambda moved: report_count(progress_folder, number, moved))

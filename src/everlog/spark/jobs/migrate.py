@@ -1,7 +1,8 @@
-"""Records of any family into journals or into an archive of ours: planned by the driver, moved by tasks.
+"""Moves records of any family into journals or an Aeron archive: the driver plans, tasks move.
 
-Every stream keeps its order, and gets a target of its own: a journal in a folder, or a recording of one archive. One
-process owns an archive, so that one task moves all streams into it; journals are filled by several tasks at once."""
+Every stream keeps its order and gets its own target: a journal in a folder, or a recording of one archive. Only one
+process may own an archive, so one task moves all streams into it; journals are filled by several tasks at once.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +48,9 @@ JSON_LINES, PARQUET = "jsonl", "parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTarget:
-    """``kind``: the family of the target. ``folder`` is the store of a family that shares one among all streams (an
-    archive), else it gets a store for each stream (a journal). ``notes``: the folder of notes, ``None`` for ``folder``
-    with ``.everlog-migrate`` appended. ``manifest``: ``jsonl``, or ``parquet`` next to it."""
+    """Where records go. ``kind``: the target's family. ``folder`` is the store itself if all streams share one (an
+    archive), otherwise a folder with a store for each stream (journals). ``notes``: the folder of notes, ``None`` for
+    ``folder`` with ``.everlog-migrate`` appended. ``manifest``: ``jsonl``, or ``parquet`` in addition."""
 
     kind: str
     folder: str
@@ -63,7 +64,7 @@ class RecordTarget:
         if self.manifest not in (JSON_LINES, PARQUET):
             raise UsageError("manifest", found=repr(self.manifest), expected=f"{JSON_LINES} or {PARQUET}")
         if not self.folder:
-            raise UsageError("target", found="no folder", expected="a folder")
+            raise UsageError("target", found="no folder", expected="a folder", message="the target's folder is missing")
         self.migrating.check(self.options)
 
     @property
@@ -74,7 +75,7 @@ class RecordTarget:
 
 
 def migration_kinds() -> list[str]:
-    """The families into whose stores records can be moved."""
+    """The families that records can be moved into."""
     return [family.name for family in FAMILIES.values() if family.migrating is not None]
 
 
@@ -89,15 +90,16 @@ def plan_streams(
     fail_on_data_loss: bool = True,
     dry_run: bool = False,
 ) -> list[StreamMove]:
-    """A move for each stream of the stores, or of those in ``streams`` (names or patterns). ``options`` of each family
-    open its stores. With ``fail_on_data_loss`` a stream fails of which records went before they were moved, in a later
-    run. With ``dry_run`` nothing is noted. Raises :class:`UsageError`, :class:`UnknownStream`, and what
-    opening a store raises."""
+    """A move for each stream of the stores, or of those in ``streams`` (names or patterns). ``options`` open the stores
+    of each family. With ``fail_on_data_loss``, a later run fails for a stream whose records were removed before they
+    were moved. With ``dry_run`` nothing is noted. Raises :class:`UsageError`, :class:`UnknownStream`, and what opening
+    a store raises."""
     for given in (options or {}).values():
         refuse_options(given)
     for folder in (target.folder, notes_folder(target.folder, target.notes)):
         if os.path.exists(folder) and not os.path.isdir(folder):
-            raise UsageError("target", found=f"{folder}, which is a file", expected="a folder, or none yet")
+            message = f"the target {folder} is a file; give a folder"
+            raise UsageError("target", found=folder, expected="a folder", message=message)
     wanted: list[tuple[str, str, str]] = []
     sizes: list[int] = []
     fitted: set[str] = set()
@@ -112,7 +114,9 @@ def plan_streams(
                     wanted.append((path, found.family, info.name))
                     sizes.append(info.byte_count)
     if missing := [pattern for pattern in streams if pattern not in fitted]:
-        raise UnknownStream("stream", found=", ".join(map(repr, missing)), expected="a stream that ls lists")
+        names = ", ".join(map(repr, missing))
+        message = f"no stream {names} (see: everlog ls STORE)"
+        raise UnknownStream("stream", found=names, expected="a stream that ls lists", message=message)
     assigned = assign(notes_folder(target.folder, target.notes), target.kind, wanted, keep=not dry_run)
     return [
         StreamMove(
@@ -127,16 +131,17 @@ def plan_streams(
 
 
 def _refuse_inside(path: str, target: RecordTarget) -> None:
-    """Reading changes no store: neither target nor notes may be in one."""
+    """Raise :class:`UsageError` if target or notes are inside a source store."""
     for folder in (target.folder, notes_folder(target.folder, target.notes)):
         if os.path.realpath(folder) == path or os.path.realpath(folder).startswith(path.rstrip("/") + "/"):
-            raise UsageError("target", found=f"{folder}, inside the store {path}", expected="a folder outside")
+            message = f"the target's folder {folder} is inside the store {path}; give a folder outside of it"
+            raise UsageError("target", found=folder, expected="a folder outside", message=message)
 
 
 def rehearse(
     moves: Sequence[StreamMove], target: RecordTarget, progress: Progress | None = None
 ) -> list[dict[str, Any]]:
-    """What would be moved, without changing anything: a row for each stream, found by reading."""
+    """What would be moved, found by reading without changing anything: a row for each stream."""
     rows = []
     for number, move in enumerate(moves):
         if progress is not None:
@@ -163,7 +168,7 @@ def _rehearsed(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
             start = 1 if addresses and addresses[0] == state.last else 0
             count += len(addresses) - start
             size += sum(lengths[start:])
-    # What was pending when a run was killed may be there already.
+    # Pending records of a killed run may already be in the target.
     return row | {
         "outcome": "would move" if count else "up to date",
         "moved": count,
@@ -175,7 +180,7 @@ def _rehearsed(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
 
 
 def describe(move: StreamMove, target: RecordTarget) -> dict[str, Any]:
-    """A move as plain values, as the results have them."""
+    """A move as plain values for the results."""
     place = move.assigned
     to = target.migrating.place(target.folder, place)
     return {"store": place.store, "family": place.family, "stream": place.stream, "target": to}
@@ -189,8 +194,8 @@ def migrate_records(
     tasks: int | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
-    """Move streams; a row for each, in order. One that fails is a row with an ``error``; the others are moved. Run
-    again, after a kill, too, it adds what is missing, each record once."""
+    """Move streams; returns a row for each, in order. A stream that fails has a row with an ``error``; the others are
+    moved. A repeated run, even after a kill, adds what is missing, each record once."""
     if not moves:
         return []
     numbered = sorted(enumerate(moves), key=lambda item: -item[1].byte_count)
@@ -214,7 +219,7 @@ def migrate_records(
 def move_streams(
     numbered: Sequence[tuple[int, StreamMove]], target: RecordTarget, progress_folder: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """What a task does: its streams one after another; a row for each, errors in it."""
+    """Move a task's streams one after another; yields a row for each, including errors."""
     if not numbered:
         return
     try:
@@ -222,7 +227,7 @@ def move_streams(
             for number, move in numbered:
                 yield _row(number, move, target, partial(open_target, move.assigned), progress_folder)
     except EverlogError as error:
-        for number, move in numbered:  # a later row of a number counts
+        for number, move in numbered:  # of several rows with a number the last one counts
             yield describe(move, target) | {"number": number} | _failed(error)
 
 

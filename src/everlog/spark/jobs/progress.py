@@ -1,4 +1,4 @@
-"""How far Spark's jobs are, told while they run."""
+"""Reports the progress of Spark jobs while they run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ SECONDS_BETWEEN = 0.2
 
 
 class TaskProgress:
-    """Around the jobs of this thread: ``progress(what, done, total)`` is called with counts of tasks, from another
-    thread. Without ``progress`` nothing is done. Jobs that are still running are cancelled where the block is left by
-    an error."""
+    """Watches the jobs of this thread: ``progress(what, done, total)`` is called with counts of tasks from another
+    thread. Without ``progress`` nothing is reported. If the block is left by an error, running jobs are cancelled."""
 
     def __init__(self, spark: SparkSession, what: str, progress: Progress | None) -> None:
         self._context = spark.sparkContext
@@ -52,7 +51,7 @@ class TaskProgress:
             self._progress(self._what, done, total)
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks that are done, and all of those whose stage has begun."""
+        """The number of finished tasks, and of all tasks whose stage has begun."""
         tracker = self._context.statusTracker()
         done = total = 0
         for job in tracker.getJobIdsForGroup(self._group):

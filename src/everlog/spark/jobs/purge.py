@@ -1,13 +1,14 @@
-"""Frees what is safely exported, in stores that everlog writes. What is freed was read back before; a plan comes first,
-which changes nothing. Each family says what can go: see :mod:`everlog.jlog.purging`,
+"""Frees what is safely exported, in stores that everlog can write. A plan comes first and changes nothing; exported
+files are read back before anything is freed. Each family decides what can be removed: see :mod:`everlog.jlog.purging`,
 :mod:`everlog.aeron.archive.purging`.
 
-Of a Delta table, every exported file must be among those that the table consists of: its transaction's version says
-only that they were once.
+With a Delta table, every exported file must be one of the table's current files: the version of its transaction only
+shows that they were once.
 
-A stream is freed only if everything from its first record on was exported, with payloads, without damage passed over,
-and whatever the records' times. A crash leaves a store as the family's own purge leaves it; running it again finishes
-it."""
+A stream is freed only if everything from its first record on was exported, with payloads, without skipped damage, and
+regardless of the records' times. A crash leaves a store as the family's own purge leaves it; a repeated run finishes
+it.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 
 SUBSCRIBER = "everlog-export"
 NEEDED = frozenset({"length", "payload", "crc32"})
-"""Columns without which what was exported is not what would be freed."""
+"""Columns that an export must have to replace what would be freed."""
 
 
 @dataclass(slots=True)
 class StreamPurge:
-    """What of a stream is to be freed: ``files`` before the address ``until``, or why nothing (``refused``).
-    ``damaged``: that is because the export does not have what it should. ``freed``: how many files went, ``None`` where
-    it was not done."""
+    """What of a stream is to be freed: ``files`` before the address ``until``, or why nothing is (``refused``).
+    ``damaged``: the reason is that the export lacks something. ``freed``: how many files were removed, ``None`` if
+    nothing was done."""
 
     store: str
     family: str
@@ -54,13 +55,13 @@ class StreamPurge:
     freed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """The fields as plain values."""
         return asdict(self) | {"files": list(self.files)}
 
 
 def check_choice(scan: ScanOptions) -> None:
-    """What is freed is chosen by stores and streams alone. Raises :class:`UsageError` for a range: left out in silence
-    it would free other records than asked for."""
+    """Raise :class:`UsageError` for a range: what is freed is selected by stores and streams alone, and ignoring a
+    range silently would free other records than asked for."""
     ranges = {"start": scan.start, "end": scan.end, "startTime": scan.start_ns, "endTime": scan.end_ns}
     if given := [name for name, value in ranges.items() if value is not None]:
         names = ", ".join(given)
@@ -78,9 +79,9 @@ def purge_exported(
     do_it: bool,
     subscriber: str = SUBSCRIBER,
 ) -> list[StreamPurge]:
-    """Free what the export in ``folder`` has of the streams that ``scan`` names; without ``do_it`` only say what would
-    be. The files of a stream that is to be freed are read back first: one that is not as it was written keeps the
-    stream."""
+    """Free what the export in ``folder`` has of the streams that ``scan`` names; without ``do_it`` only report what
+    would be freed. The exported files of a stream are read back first; if one is not as it was written, the stream is
+    kept."""
     check_choice(scan)
     with ExportFolder(folder) as held:
         manifest = held.load(None)
@@ -102,9 +103,10 @@ def purge_exported(
 
 
 def _wrong(spark: SparkSession, path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, str]:
-    """Streams of which the export lacks something, and what. The table is asked last: reading files back takes long."""
+    """Streams whose export lacks something, with the reason. The table is read last, since reading files back takes
+    long."""
     changed = changed_files(spark, files_of(path, manifest, keys))
-    found = {key: f"an exported file is not as it was written: {problem}" for key, problem in changed.items()}
+    found = {key: f"an exported file was changed or damaged: {problem}" for key, problem in changed.items()}
     return found if manifest.kind != "delta" or not keys else found | DeltaLog(path).lacking(manifest, keys)
 
 
@@ -126,24 +128,24 @@ def plan_purge(
             plan.refused = _refusal(manifest, stream)
             if plan.refused is None:
                 try:
-                    _look(plan, stream, options[found.family], subscriber)
+                    _plan_stream(plan, stream, options[found.family], subscriber)
                 except EverlogError as error:
                     plan.refused = str(error)
     return plans
 
 
 def _is_chosen(scan: ScanOptions, stream: str) -> bool:
-    """Whether a stream is one of those that were asked for, by name or pattern."""
+    """Whether a stream was asked for, by name or pattern."""
     patterns = scan.streams
     return not patterns or any(stream == pattern or fnmatch.fnmatchcase(stream, pattern) for pattern in patterns)
 
 
 def _refusal(manifest: Manifest, stream: ExportedStream) -> str | None:
-    """Why nothing of the stream is safe to free, as far as the manifest says."""
+    """Why nothing of the stream is safe to free, according to the manifest."""
     if family_named(stream.family).purging is None:
         return f"everlog does not write stores of family {stream.family}"
     if manifest.query.get("startTime") is not None or manifest.query.get("endTime") is not None:
-        return "records were chosen by their time"
+        return "only records in a time range were exported"
     if manifest.query.get("sbeOnly"):
         return "records of other messages were left out"
     if manifest.query.get("level") != "record":
@@ -151,22 +153,22 @@ def _refusal(manifest: Manifest, stream: ExportedStream) -> str | None:
     if lacking := NEEDED - {name for name, _ in manifest.columns}:
         return f"exported without {', '.join(sorted(lacking))}"
     if stream.fault_count:
-        return "damage was passed over: repair may bring back what the export lacks"
+        return "damage was skipped: repair may recover records that the export lacks"
     if not stream.ranges or stream.last is None:
         return "nothing is exported"
     return None
 
 
-def _look(plan: StreamPurge, stream: ExportedStream, options: Mapping[str, Any], subscriber: str) -> None:
-    """What lies wholly before the end of what was exported from the stream's first record on."""
+def _plan_stream(plan: StreamPurge, stream: ExportedStream, options: Mapping[str, Any], subscriber: str) -> None:
+    """Plan to free the files that end before the end of what was exported from the stream's first record on."""
     assert stream.last is not None
     with open_store(plan.store, family=plan.family, **options) as store:
         info = next((info for info in store.streams() if info.name == plan.stream), None)
         if info is None:
-            plan.refused = "the store has no such stream any more"
+            plan.refused = "the store no longer has this stream"
             return
         if not check_same(store, StreamKey(plan.store, plan.stream), info, stream):
-            plan.refused = "the last exported record is not there any more"
+            plan.refused = "the store no longer has the last exported record"
             return
         start, end = stream.ranges[0]
         if info.first is None or not start <= store.parse_address(info.first) < end:
@@ -174,7 +176,7 @@ def _look(plan: StreamPurge, stream: ExportedStream, options: Mapping[str, Any],
             return
         last = int(stream.last["address"])
         if last >= end:
-            plan.refused = "what is exported has gaps"  # then the last record is behind one of them
+            plan.refused = "what is exported has gaps"  # the last record is after one of them
             return
         found = _purging(plan.family).plan(store, plan.stream, last=last, end=end, subscriber=subscriber)
     plan.until, plan.files, plan.byte_count, plan.refused = found.until, found.files, found.byte_count, found.refused
@@ -186,9 +188,8 @@ def _purging(family: str) -> Purging:
 
 
 def changed_files(spark: SparkSession, files: Sequence[FileToRead]) -> dict[StreamKey, str]:
-    """Read files back, in parallel: sum of the bytes, count of the rows, and of each row whether its payload has the
-    length and the CRC-32 that it had in the store. What is wrong first with each stream; a stream without fault is not
-    in it."""
+    """Read files back in parallel and check their checksums, row counts, and each row's payload against the length and
+    CRC-32 that it had in the store. Returns the first problem of each stream that has one."""
     context = spark.sparkContext
     count = context.defaultParallelism * TASKS_PER_CORE
     groups = balance(files, lambda file: file.file.byte_count, count)

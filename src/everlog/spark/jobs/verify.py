@@ -1,5 +1,5 @@
-"""Verify many stores in one Spark job: a report of each store. A large store is checked by several tasks where its
-family's checks can be parted, and what they found is put together here, on the driver."""
+"""Verifies many stores in one Spark job, with a report for each. If a family's checks can be divided, several tasks
+check a large store, and the driver combines their results."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ SCHEMA = (
     "store string, family string, ok boolean, streams bigint, segments bigint, records bigint, bytes bigint, "
     f"error string, faults array<struct<{_FAULT.replace(' ', ':').replace(',:', ',')}>>"
 )
-"""``error`` is why a store could not be opened at all, else null. ``records`` and ``bytes`` are of what was found
-whole."""
+"""``error`` is why a store could not be opened at all, otherwise null. ``records`` and ``bytes`` count intact
+records."""
 
 MAX_FAULTS = 10_000
-"""Of one part of a store, so that one that is all damage does not fill a task's memory; ``ok`` counts all of them."""
+"""Most faults of one part of a store, so that a completely damaged one does not fill a task's memory; ``ok`` takes all
+faults into account."""
 SPLIT_BYTES = 256 << 20
 """About how much of a store one part checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreToVerify:
-    """A store and its family's options. Keys are given as files or environment variables, never as such."""
+    """A store and its family's options. Keys are given as files or environment variables, never in plain text."""
 
     store: FoundStore
     options: dict[str, Any] = field(default_factory=dict)
@@ -55,20 +56,20 @@ class _Todo:
 
 
 _Found = tuple[_Todo, Report | str]
-"""A part's report, or why there is none."""
+"""A part's report, or the error that prevented it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What there is to check, as it was looked up on the driver."""
+    """What to check, determined on the driver."""
 
     stores: tuple[StoreToVerify, ...]
     todo: tuple[_Todo, ...]
 
 
 def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """All stores at or below the paths, checked now: one row of :data:`SCHEMA` for each; ``options`` are the data
-    source's. Raises :class:`NotAStore`, :class:`UsageError`."""
+    """Check all stores at or below the paths now; a DataFrame with a row of :data:`SCHEMA` for each. ``options`` are
+    the data source's. Raises :class:`NotAStore`, :class:`UsageError`."""
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
@@ -82,13 +83,13 @@ def verify_paths(spark: SparkSession, paths: Sequence[str], options: Mapping[str
 def verify_stores(
     spark: SparkSession, stores: Iterable[StoreToVerify], *, tasks: int | None = None, split_bytes: int = SPLIT_BYTES
 ) -> list[dict[str, Any]]:
-    """Check the stores where Spark runs the tasks, and return a report of each, in their order, with the names of
-    :data:`SCHEMA`. ``tasks``: how many, ``None`` for as many as the cores and the bytes ask for."""
+    """Check the stores where Spark runs the tasks, and return a report for each, in their order, with the names of
+    :data:`SCHEMA`. ``tasks``: the number of tasks, ``None`` for one that suits the cores and the size."""
     return check(spark, plan(stores, split_bytes), tasks)
 
 
 def stores_to_verify(scan: ScanOptions) -> list[StoreToVerify]:
-    """The stores that a query's paths lead to, with its options for their families."""
+    """The stores of a query's paths, with its options for their families."""
     from everlog.pipelines.scan.columns import family_options
 
     stores = find_stores(scan.paths, scan.family)
@@ -97,14 +98,14 @@ def stores_to_verify(scan: ScanOptions) -> list[StoreToVerify]:
 
 
 def plan(stores: Iterable[StoreToVerify], split_bytes: int = SPLIT_BYTES) -> Plan:
-    """The stores' parts of about ``split_bytes``. Nothing of what is to be checked is read yet."""
+    """The stores' parts of about ``split_bytes``. The data to check is not read yet."""
     stores = tuple(stores)
     return Plan(stores, tuple(part for index, store in enumerate(stores) for part in _parts(index, store, split_bytes)))
 
 
 def check(spark: SparkSession, plan: Plan, tasks: int | None = None) -> list[dict[str, Any]]:
-    """See :func:`verify_stores`. Where damage was found that may lie across parts, a second job looks at those in one
-    piece each."""
+    """See :func:`verify_stores`. If damage was found that may extend over several parts, a second job checks these in
+    one piece."""
     found: list[list[_Found]] = [[] for _ in plan.stores]
     for todo, outcome in _run(spark, plan.todo, tasks):
         found[todo.index].append((todo, outcome))
@@ -116,7 +117,7 @@ def check(spark: SparkSession, plan: Plan, tasks: int | None = None) -> list[dic
 
 
 def _parts(index: int, store: StoreToVerify, split_bytes: int) -> list[_Todo]:
-    """One that can't be opened is one part: the task tells why."""
+    """A store's parts. A store that can't be opened is one part, whose task reports the error."""
     try:
         with open_store(store.store.path, family=store.store.family, **store.options) as opened:
             parts = opened.verify_parts(split_bytes)
@@ -126,7 +127,7 @@ def _parts(index: int, store: StoreToVerify, split_bytes: int) -> list[_Todo]:
 
 
 def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[_Found]:
-    """One job, in the order of ``todo``."""
+    """Run one job; results are in the order of ``todo``."""
     if not todo:
         return []
     context = spark.sparkContext
@@ -138,7 +139,7 @@ def _run(spark: SparkSession, todo: Sequence[_Todo], tasks: int | None) -> list[
 
 
 def _check(group: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]:
-    """What a task does. A store of which it has several parts is opened once, and reads its catalog once."""
+    """Check a task's parts. A store with several parts in the task is opened, and its catalog read, only once."""
     from everlog.spark.workers import freeze_gc
 
     freeze_gc()
@@ -157,7 +158,7 @@ def _check(group: list[tuple[int, _Todo]]) -> Iterator[tuple[int, Report | str]]
 
 
 def _bounded(report: Report) -> Report:
-    """At most so many faults, before notes."""
+    """Limit the number of faults, dropping notes first."""
     if len(report.faults) > MAX_FAULTS:
         report.faults.sort(key=lambda fault: fault.severity is Severity.NOTE)
         del report.faults[MAX_FAULTS:]
@@ -165,12 +166,13 @@ def _bounded(report: Report) -> Report:
 
 
 def _sound(found: Sequence[_Found]) -> list[tuple[VerifyPart, Report]]:
-    """Those parts that could be looked at."""
+    """The parts that could be checked."""
     return [(todo.part, outcome) for todo, outcome in found if isinstance(outcome, Report)]
 
 
 def _row(store: StoreToVerify, found: Sequence[_Found], repeated: Sequence[_Found]) -> dict[str, Any]:
-    """A store's report out of its parts'. Damage never raises; one that can't be opened has an ``error``."""
+    """A store's report, combined from its parts'. Damage never raises; a store that can't be opened has an
+    ``error``."""
     path, family = store.store.path, store.store.family
     error = next((outcome for _, outcome in (*found, *repeated) if isinstance(outcome, str)), None)
     report = Report(path, family) if error else _bounded(join(path, family, _sound(found), _sound(repeated)))

@@ -1,4 +1,4 @@
-"""Cells for the pictures of statistics: Spark adds the buckets up."""
+"""Cells for the charts of statistics, added up by Spark."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ class Bucketed(Protocol):
 
 
 def cells_of(stats: Bucketed) -> Cells:
-    """What the pictures show."""
+    """What the charts show."""
     timeless, left_out = largest(row for row in stats.streams if row["axis"] == "position")
     cells = _position_cells(stats, timeless) if timeless else []
     return Cells(eras(stats), timeless, left_out, cells)
 
 
 def eras(stats: Bucketed) -> list[Era]:
-    """Stretches of time without long holes, the earliest first, with what there is to draw. Spark adds up bursts and
-    cells."""
+    """Time ranges without long holes, the earliest first, with what to draw. Spark adds up bursts and cells."""
     timed = [row for row in stats.streams if row["axis"] == "time"]
     if not timed:
         return []
     whole = min(row["first_ns"] for row in timed), max(row["last_ns"] for row in timed) + 1
     spans = cut_holes(_occupied(stats, *whole))
-    if len(spans) > 1:  # what was too small to be seen beside the whole
+    if len(spans) > 1:  # find holes that were too small at the scale of the whole
         spans = cut_holes([span for at in spans for span in _occupied(stats, *at)])
     found = []
     for start, end in spans:
@@ -52,23 +51,23 @@ def eras(stats: Bucketed) -> list[Era]:
 
 
 def _occupied(stats: Bucketed, start: int, end: int) -> list[tuple[int, int]]:
-    """Where in a stretch of time buckets have records, to about a part in :data:`MAX_SPANS`; sorted."""
+    """The parts of a time range in which buckets have records, at a resolution of about 1/:data:`MAX_SPANS`; sorted."""
     step = max(stats.bucket_ns, (end - start) // MAX_SPANS)
-    bucket, behind = F.col("bucket"), F.col("bucket") + F.col("width")
+    bucket, after = F.col("bucket"), F.col("bucket") + F.col("width")
     rows = (
         stats.buckets.where("axis = 'time'")
-        .where((bucket < end) & (behind > start))
+        .where((bucket < end) & (after > start))
         .groupBy(F.floor(bucket / step).alias("part"))
-        .agg(F.min(bucket).alias("first"), F.max(behind).alias("behind"))
+        .agg(F.min(bucket).alias("first"), F.max(after).alias("after"))
         .orderBy("part")
         .limit(2 * MAX_SPANS)
         .collect()
     )
-    return [(row["first"], row["behind"]) for row in rows]
+    return [(row["first"], row["after"]) for row in rows]
 
 
 def _with_era(stats: Bucketed, found: list[Era]) -> DataFrame:
-    """The buckets of time, each with the number of its era and the cell of it that it belongs to."""
+    """The time buckets, each with the number of its era and its cell in it."""
     width: Any = F.lit(stats.bucket_ns)
     number: Any = F.lit(-1)
     for index, era in enumerate(found):
@@ -102,7 +101,7 @@ def _add_cells(stats: Bucketed, found: list[Era]) -> None:
 
 
 def _position_cells(stats: Bucketed, streams: list[Row]) -> list[Row]:
-    """The buckets of streams without times: at most a few hundred of each, by how they are made."""
+    """The buckets of streams without times; their width limits them to a few hundred per stream."""
     wanted = [f"{row['store']}\0{row['stream']}" for row in streams]
     rows = (
         stats.buckets.where("axis = 'position'")

@@ -1,8 +1,7 @@
-"""``stats`` of a DataFrame: of records that a query chose, or that an export keeps, instead of stores.
+"""``stats`` of a DataFrame: of records that a query selected or an export holds, instead of stores.
 
-Rows come in any order, so Spark brings each stream's together and sorts them by address; a task folds them as those of
-``stats`` fold what they scan. A stream is one task's work. Rows without a time are looked at once before, for how far
-their stream goes.
+Rows come in any order, so Spark groups them by stream and sorts them by address; a task then folds them like scanned
+ones. A stream is the work of one task. Rows without a time are read once before, to find the extent of their stream.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ if TYPE_CHECKING:
 
 NAMES = ("store", "family", "stream")
 NEEDED = (*NAMES, "address", "timestamp_ns", "length")
-"""Columns that the DataFrame has to have; the rest is not read."""
+"""Columns that the DataFrame must have; others are not read."""
 _AT = """
     CASE WHEN instr(address, ':') > 0
          THEN shiftleft(CAST(conv(substring_index(address, ':', 1), 16, 10) AS bigint), 32)
               + CAST(conv(substring_index(address, ':', -1), 16, 10) AS bigint)
          ELSE CAST(address AS bigint) END AS at
 """
-"""An address as the number it is: those of journals are two, in hexadecimal digits."""
+"""An address as an integer: those of journals are two numbers in hexadecimal."""
 
 
 def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool = False) -> Stats:
-    """As :func:`everlog.spark.stats`, of the rows of a DataFrame with at least the columns :data:`NEEDED`, such as the
-    data source's, filtered or not, or those of an export. ``gaps``: tell the addresses that are missing, in families
-    that count their records; only right where no row was left out on purpose. What a store's folder tells (segments,
+    """Like :func:`everlog.spark.stats`, for the rows of a DataFrame with at least the columns :data:`NEEDED`, such as
+    the data source's, filtered or not, or those of an export. ``gaps``: report missing addresses in families that count
+    their records, which is only meaningful if no row was left out on purpose. What only a store's folder has (segments,
     readers, faults) is not in the result. Raises :class:`UsageError`."""
     missing = [name for name in NEEDED if name not in frame.columns]
     if missing:
@@ -61,7 +60,7 @@ def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool =
     from everlog.pipelines.stats.rows import SCHEMA
 
     extra = [name for name in (CLIENT, KIND) if name in frame.columns and CLIENT in frame.columns]
-    # Spark takes names of an export's folders that look like numbers for numbers.
+    # Spark parses names of an export's folders as numbers if they look like numbers.
     names = [f"CAST({name} AS string) AS {name}" for name in NAMES]
     found = frame.selectExpr(*names, *NEEDED[len(NAMES) :], *extra, _AT)
     timeless = found.where("timestamp_ns IS NULL").groupBy(*NAMES).agg({"at": "max"}).collect()
@@ -74,7 +73,7 @@ def stats_of_frame(frame: DataFrame, *, bucket_ns: int = MINUTE_NS, gaps: bool =
 
 
 def _fold(batches: Iterable[pa.RecordBatch], how: Folding, widths: dict[StreamName, int]) -> Iterator[pa.RecordBatch]:
-    """Rows of what was folded of each stream; streams come one behind the other."""
+    """Rows of each stream's fold; the streams' rows come one stream after another."""
     runs = _Runs(how, widths)
     for batch in batches:
         for run in _runs_of(batch):
@@ -83,7 +82,7 @@ def _fold(batches: Iterable[pa.RecordBatch], how: Folding, widths: dict[StreamNa
 
 
 class _Runs:
-    """The stream whose rows are coming in."""
+    """Folds the stream whose rows are coming in."""
 
     def __init__(self, how: Folding, widths: dict[StreamName, int]) -> None:
         self._how = how
@@ -103,7 +102,7 @@ class _Runs:
         self._fold.add(records)
 
     def _keep_texts(self, rows: pa.RecordBatch, at: npt.NDArray[np.int64]) -> None:
-        """Of rows that may be at a gap's side, the addresses as they were given."""
+        """Keep the original addresses of rows that may be next to a gap."""
         sides = np.flatnonzero(np.diff(at) != 1)
         for index in {0, len(at) - 1, *sides.tolist(), *(sides + 1).tolist()}:
             self._texts[int(at[index])] = rows.column("address")[index].as_py()
@@ -129,7 +128,7 @@ class _Runs:
 
 
 def _runs_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbouring rows of one stream."""
+    """Split a batch into runs of rows of one stream."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,8 +1,9 @@
 """Statistics of many stores in one Spark job: records, bytes, rates, sizes, times between records, gaps and bursts of
-each stream and minute, who sent most, who is behind, what is damaged.
+each stream and minute, the clients that sent most, the lag of readers, and damage.
 
-Tasks scan without payloads and fold records where they read them (:mod:`everlog.pipelines.stats.scan`); Spark
-adds the folded numbers up in one aggregation, for buckets and for whole streams at once."""
+Tasks scan without payloads and fold records where they read them (:mod:`everlog.pipelines.stats.scan`); Spark adds up
+the folded numbers in one aggregation, for buckets and whole streams at once.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +42,9 @@ BURST_RULE = (
     f"of which there are at least {BURST_MIN_BUCKETS}"
 )
 TOP_CLIENTS = 20
-"""Of each stream."""
+"""Most clients listed for each stream."""
 MAX_DETAILS = 10_000
-"""Gaps, and faults, that are taken along; the numbers of both are complete up to the limits of a split."""
+"""Most gaps, and most faults, listed in detail; the counts of both are complete up to the limits of a split."""
 
 Row = dict[str, Any]
 
@@ -91,14 +92,14 @@ _CLIENTS = f"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What was found. ``buckets`` is a DataFrame, a row for each stream and bucket, of any number of them, which the
-    session keeps; the lists are small.
+    """The statistics. ``buckets`` is a DataFrame with a row for each stream and bucket, of any size, which the session
+    keeps; the lists are small.
 
-    A row of ``streams`` has, of all its records with a time (``axis`` is ``time``) or without one (``position``):
-    ``records``, ``bytes``, rates over the time between the first and last record, ``size_*`` and ``interval_*_ns``
-    (``min``, ``median``, ``p99``, ``max``; median and p99 at most 0.2 % too low), ``first_ns``, ``last_ns``,
-    ``backwards`` (records older than the one before), ``gaps``, ``missing``, ``faults``, ``bursts``. A row of
-    ``buckets`` has the same for ``width`` nanoseconds, or positions, from ``bucket`` on, and ``burst``
+    A row of ``streams`` covers all of its stream's records with a time (``axis`` is ``time``) or without one
+    (``position``): ``records``, ``bytes``, rates over the time between the first and last record, ``size_*`` and
+    ``interval_*_ns`` (``min``, ``median``, ``p99``, ``max``; median and p99 at most 0.2 % too low), ``first_ns``,
+    ``last_ns``, ``backwards`` (records older than the one before), ``gaps``, ``missing``, ``faults``, ``bursts``. A row
+    of ``buckets`` has the same for ``width`` nanoseconds, or positions, from ``bucket`` on, and ``burst``
     (:data:`BURST_RULE`).
     """
 
@@ -114,12 +115,12 @@ class Stats:
 
     @property
     def burst_rule(self) -> str:
-        """Which buckets are bursts, in words."""
+        """The definition of bursts in words."""
         return BURST_RULE
 
     @property
     def ok(self) -> bool:
-        """No fault was met, and every store could be read."""
+        """Whether no fault was found and every store could be read."""
         return not any(fault["severity"] == "fault" for fault in self.faults) and not any(
             store["error"] for store in self.stores
         )
@@ -141,9 +142,9 @@ class Stats:
 
 
 def stats(spark: SparkSession, *paths: str, bucket_ns: int = MINUTE_NS, options: dict[str, str] | None = None) -> Stats:
-    """Statistics of the stores at or below ``paths``. ``options`` are those of the data source, such as
-    ``{"timestampFrom": "reserved_value:ns"}``. Damage is told in the result, it is no error. Raises
-    :class:`UsageError`, :class:`NotAStore`, :class:`StoreUnavailable`."""
+    """Statistics of the stores at or below ``paths``. ``options`` are the data source's, such as ``{"timestampFrom":
+    "reserved_value:ns"}``. Damage is reported in the result, not raised. Raises :class:`UsageError`,
+    :class:`NotAStore`, :class:`StoreUnavailable`."""
     from everlog.discovery import find_stores
     from everlog.pipelines.scan.columns import family_options
     from everlog.pipelines.scan.options import parse_options
@@ -154,7 +155,7 @@ def stats(spark: SparkSession, *paths: str, bucket_ns: int = MINUTE_NS, options:
 
 
 def check_bucket(bucket_ns: int) -> None:
-    """Raises :class:`UsageError` for a width that is too small, or that times in 64 bits don't reach."""
+    """Raise :class:`UsageError` for a width that is too small, or beyond what 64-bit times cover."""
     if not MIN_BUCKET_NS <= bucket_ns <= MAX_BUCKET_NS:
         expected = f"at least {MIN_BUCKET_NS} ns, at most {MAX_BUCKET_NS} ns"
         raise UsageError("bucket", found=f"{bucket_ns} ns", expected=expected)
@@ -168,7 +169,7 @@ def stats_of_stores(
     *,
     bucket_ns: int = MINUTE_NS,
 ) -> Stats:
-    """As :func:`stats`, of stores that were found already."""
+    """Like :func:`stats`, for stores that were found already."""
     check_bucket(bucket_ns)
     described = _describe(spark, stores, options)
     readable = [store for store, row in zip(stores, described, strict=True) if row["error"] is None]
@@ -194,7 +195,7 @@ def stats_of_stores(
 
 @contextmanager
 def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """What is computed of a DataFrame stays until the block ends."""
+    """Keep a DataFrame's results until the block ends."""
     frame.persist()
     try:
         yield frame
@@ -204,8 +205,8 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 @contextmanager
 def _view(frame: DataFrame) -> Iterator[str]:
-    """A name for SQL, until the block ends. That of a DataFrame handed to ``spark.sql`` goes at once, and what is kept
-    of the DataFrame with it: each query would read the stores again."""
+    """A name for SQL, until the block ends. The name of a DataFrame passed to ``spark.sql`` is dropped at once, along
+    with the DataFrame's persisted data, so each query would read the stores again."""
     name = f"everlog_stats_{uuid.uuid4().hex}"
     frame.createTempView(name)
     try:
@@ -215,7 +216,7 @@ def _view(frame: DataFrame) -> Iterator[str]:
 
 
 def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may_join: bool) -> Stats:
-    """What Spark and the driver make of the tasks' rows, which should be persisted: they are read three times.
+    """Combine the tasks' rows with Spark and on the driver. They should be persisted, since they are read three times.
     ``buckets`` stay in the session."""
     few = [
         (kinds.StreamName(row.store, row.family, row.stream), row.kind, json.loads(row.detail))
@@ -235,7 +236,7 @@ def stats_of_parts(spark: SparkSession, parts: DataFrame, *, bucket_ns: int, may
         with kept(spark.sql(_AGGREGATE.format(parts=rows))) as aggregated, _view(aggregated) as found:
             buckets = spark.sql(_BUCKETS.format(found=found)).persist()
             streams = [row.asDict() for row in spark.sql(_STREAMS.format(found=found)).collect()]
-            # This computes all buckets: what they are made of is needed no more.
+            # This computes all buckets, so their input is no longer needed afterwards.
             bursts = {
                 (row.store, row.stream): row["count"]
                 for row in buckets.where("burst").groupBy("store", "stream").count().collect()
@@ -275,7 +276,7 @@ def _named(name: kinds.StreamName) -> Row:
 
 
 def _count_in(streams: list[Row], gaps: list[Row], faults: list[Row], bursts: dict[tuple[str, str], int]) -> None:
-    """Counts of what was found in each stream; on its first row, where it has two axes."""
+    """Add the counts of gaps, faults and bursts to each stream's row; to its first row if it has two axes."""
     counts: dict[tuple[str, str], Row] = {}
     for row in streams:
         row["gaps"] = row["missing"] = row["faults"] = row["bursts"] = 0
@@ -293,8 +294,8 @@ def _count_in(streams: list[Row], gaps: list[Row], faults: list[Row], bursts: di
 def _scan(
     spark: SparkSession, stores: list[FoundStore], scan: ScanOptions, options: FamilyOptions, bucket_ns: int
 ) -> DataFrame:
-    """The rows of :data:`everlog.pipelines.stats.rows.SCHEMA` of all streams that ``scan`` asks for. Planned now,
-    read when the result is asked for. Damage is rows, too, no error."""
+    """The rows of :data:`everlog.pipelines.stats.rows.SCHEMA` of all streams that ``scan`` selects. Planned now, read
+    when the result is evaluated. Damage becomes rows, too."""
     context = spark.sparkContext
     scan = replace(scan, on_fault=SKIP)
     scan = replace(scan, partitions=scan.partitions or context.defaultParallelism)
