@@ -86,7 +86,7 @@ def test_an_export_of_streams_that_are_called_by_numbers_gives_what_the_store_gi
 
 
 def test_a_frame_without_the_columns_is_refused(frame):
-    with pytest.raises(UsageError, match="no column address, length"):
+    with pytest.raises(UsageError, match="address, length is missing"):
         stats_of(frame.drop("address", "length"))
     with pytest.raises(UsageError, match="at least 1000000 ns"):
         stats_of(frame, bucket_ns=1)
