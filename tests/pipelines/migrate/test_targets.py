@@ -37,7 +37,7 @@ def test_a_file_is_no_target_and_is_not_waited_for(
         RecordTarget(kind=kind, folder=str(tmp_path / "file")),
         RecordTarget(kind=kind, folder=str(tmp_path / "to"), notes=str(tmp_path / "file")),
     ):
-        with pytest.raises(UsageError, match="which is a file"):
+        with pytest.raises(UsageError, match="is a file; give a folder"):
             move(source, target)
     below = RecordTarget(kind=kind, folder=str(tmp_path / "file" / "below"), notes=str(tmp_path / "notes"))
     (row,) = move(source, below)
