@@ -116,7 +116,7 @@ def test_what_a_journal_does_not_take_is_refused_when_the_write_is_planned(
     frame = numbers(spark, 1, *columns)
     with pytest.raises(UsageError, match=message):
         EverlogDataSource({"path": str(path), **options}).writer(frame.schema, False)
-    with pytest.raises(UsageError, match="must be append, not overwrite"):
+    with pytest.raises(UsageError, match="overwrite and complete are not supported; use append"):
         EverlogDataSource({"path": str(path)}).writer(numbers(spark, 1).schema, True)
 
 

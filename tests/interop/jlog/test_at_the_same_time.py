@@ -71,7 +71,7 @@ def test_processes_and_threads_of_both_write_while_both_read(start: Start, tmp_p
 
     def read() -> None:
         with Subscriber(journal, "during", checkpoint_every=50, on_fault=faults.append) as subscriber:
-            for message in subscriber.follow(timeout=20):
+            for message in subscriber.follow(timeout_s=20):
                 ours.take(str(message.address), message.payload)
                 if len(ours.places) == total:
                     return
@@ -170,7 +170,7 @@ def test_readers_of_both_remove_segments_behind_themselves_while_writers_go_on(s
         for step in range(5):
             writing.ask(f"many 0 {step * COUNT // 5} {COUNT // 5} {MOST}")
             reading.tell(f"follow {COUNT // 5} 5000")
-            for message in subscriber.follow(timeout=0.02):
+            for message in subscriber.follow(timeout_s=0.02):
                 gathered.take(str(message.address), message.payload)
             assert reading.answer() == [str(COUNT // 5)]
             for read in reading.messages:

@@ -44,7 +44,7 @@ def test_a_message_is_moved_where_it_fits_to_the_byte_with_its_headers(server: N
     assert move_one(plan(store, server))["moved"] == 1
     channel.append(bytes(1024 - 135))
     assert (
-        "message 2 must be at most 888 bytes in addition to its headers, not 889 bytes"
+        "message 2 of channel c must be at most 888 bytes in addition to its headers, not 889 bytes"
         in move_one(plan(store, server))["error"]
     )
 
