@@ -342,9 +342,9 @@ def test_a_killed_driver_is_an_error_in_time(start_driver: Start) -> None:
         assert aeron.is_closed
         assert [type(error) for error in errors] == [DriverTimeout]
         assert publication.offer(b"x") == -4
-        with pytest.raises(DriverTimeout, match="last heartbeat [0-9]+ ms ago"):
+        with pytest.raises(DriverTimeout, match=r"last heartbeat [0-9]+ ms ago"):
             subscription.poll(lambda payload, header: None)
-    with pytest.raises(DriverTimeout, match="no media driver runs in .*last heartbeat"):
+    with pytest.raises(DriverTimeout, match=r"no media driver runs in .*last heartbeat"):
         Aeron.connect(driver.dir, driver_timeout_ms=100)
 
 
