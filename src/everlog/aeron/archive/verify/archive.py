@@ -1,8 +1,7 @@
-"""Checking an archive: catalog, mark file, segment files, and every frame of every recording.
+"""Verifies an archive: catalog, mark file, segment files, and every frame of every recording.
 
-It sees what ArchiveTool's ``verify`` sees, and what that passes over: tails torn inside a page, segments that are
-zeros, missing or left over, stop positions that do not agree with the frames, and messages without an end. It
-changes nothing.
+It finds what ArchiveTool's ``verify`` finds, and also tails torn within a page, segments that are zeroed, missing or
+left over, stop positions that contradict the frames, and incomplete messages. It changes nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
 REPAIR = "everlog repair"
 _CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
-_TRUNCATION = "a truncation broke off: truncate again, or open the archive for writing"
+_TRUNCATION = "a truncation was interrupted: truncate again, or open the archive for writing"
 
 
 @dataclass(slots=True)
 class Verification:
-    """One run over one archive."""
+    """One verification run over one archive."""
 
     archive: ArchiveFolder
     report: Report
@@ -47,23 +46,23 @@ class Verification:
     done_bytes: int = 0
 
     def run(self) -> None:
-        """Everything, one part after the other."""
+        """Check everything: the folder, each recording, then orphaned files."""
         self.check_folder()
         for recording in self.archive.recordings().values():
             self.check_recording(recording)
             self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
-            self._tell(str(recording.recording_id))
+            self._report_progress(str(recording.recording_id))
         self.check_orphans()
 
     def check_folder(self) -> None:
-        """Names, catalog and mark file."""
+        """Check file names, catalog and mark file."""
         self._list_files()
         self._check_catalog()
         self._check_mark()
 
     def check_recording(self, recording: Recording, start: int | None = None, end: int | None = None) -> None:
-        """One recording, or of a large one the messages that begin from ``start`` on and before ``end``; the first part
-        looks at its files, too, and the last one at its end."""
+        """Check one recording, or the part of a large one whose messages begin at ``start <= position < end``. The
+        first part also checks its files, the last one its end."""
         if start is None:
             self.report.stream_count += 1
         try:
@@ -72,13 +71,13 @@ class Verification:
             self._unreadable(recording, error)
 
     def check_orphans(self) -> None:
-        """Files of recordings that are not known."""
+        """Report files of unknown recordings."""
         for recording_id in sorted(self.files.keys() - self.archive.recordings().keys()):
             self._orphans(recording_id)
 
     def list_segments(self, recording_ids: Collection[int]) -> None:
-        """The segment files of some recordings, for a part of the check. Others are not looked at: there may be very
-        many, and very many parts."""
+        """List the segment files of some recordings, for one part of the check. Others are skipped, because there may
+        be very many files and parts."""
         for recording_id in recording_ids:
             for number in self.archive.segment_index().get(recording_id, []):
                 name = segment_name(recording_id, number)
@@ -92,16 +91,14 @@ class Verification:
                 self.files.setdefault(parsed[0], []).append(entry)
                 self.total_bytes += entry.size
             elif entry.name.endswith(".rec"):
-                self._add(
-                    "segment-name", entry.name, None, "a name that is none of a segment", "ID-POSITION.rec", note=True
-                )
+                self._add("segment-name", entry.name, None, "a name that no segment has", "ID-POSITION.rec", note=True)
 
-    def _tell(self, what: str) -> None:
+    def _report_progress(self, what: str) -> None:
         if self.progress is not None:
             self.progress(f"recording {what}", min(self.done_bytes, self.total_bytes), self.total_bytes)
 
     def _unreadable(self, recording: Recording, error: EverlogError) -> None:
-        lost = "what was not read of the recording"
+        lost = "the unread part of the recording"
         found, expected = error.found or str(error), error.expected or "a readable file"
         where = error.where.removeprefix(self.archive.path).lstrip("/")
         self._add("unreadable", where, error.offset, found, expected, lost, stream=str(recording.recording_id))
@@ -118,17 +115,18 @@ class Verification:
             self.report.add(fault)
         if archive.naming is not archive.catalog.naming:
             found = f"version {version_text(archive.catalog.header.version)}"
-            expected = "0.x, as segment files are counted"
+            expected = "0.x, because segment files are named by index"
             if archive.naming is Naming.POSITION:
-                expected = "1.x or 2.x, as segment files are named by positions"
-            lost = "nothing: files are read as they are named"
-            repair = "none: a migration that broke off, or a damaged version; correct the version"
+                expected = "1.x or 2.x, because segment files are named by position"
+            lost = "nothing: files are read by their names"
+            repair = "none: an interrupted migration, or a damaged version; correct the version"
             self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
         for entry in archive.catalog.entries:
             self._check_entry(entry)
 
     def _check_entry(self, entry: CatalogEntry) -> None:
-        """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
+        """Check the entry's state, and its checksum if it has one. The real archive does not update the checksum when
+        it recovers a stop position."""
         stream = str(entry.recording_id)
         stored = entry.checksum & 0xFFFFFFFF
         if entry.state == "INVALID" and self.archive.is_purged(recording_of(entry)):
@@ -136,7 +134,7 @@ class Verification:
             self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
         elif entry.state == "INVALID":
             offset = entry.offset + DescriptorHeader.field("state").offset
-            lost = "nothing: its frames are read all the same"
+            lost = "nothing: its frames are still read"
             repair = "everlog archive DIR mark-valid"
             self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
         if kind_of(entry) is not None:
@@ -146,17 +144,23 @@ class Verification:
         if stale_kind_of(entry) is not None:
             found += ", of the entry before its stop position was recovered"
             self._add(
-                "catalog-checksum", CATALOG_NAME, offset, found, "one of the entry as it is", note=True, stream=stream
+                "catalog-checksum",
+                CATALOG_NAME,
+                offset,
+                found,
+                "the checksum of the current entry",
+                note=True,
+                stream=stream,
             )
             return
         expected = " or ".join(f"{crc.checksum(entry.body):08x}" for crc in _CRCS)
-        lost = "nothing, if the descriptor is right"
+        lost = "nothing, if the descriptor is correct"
         self._add("catalog-checksum", CATALOG_NAME, offset, found, expected, lost, REPAIR, stream=stream)
 
     # Mark file
 
     def _check_mark(self) -> None:
-        lost = "who runs here and the distinct errors"
+        lost = "the owner's state and its error log"
         try:
             mark = load_mark(self.archive.storage)
         except CorruptData as error:
@@ -167,12 +171,12 @@ class Verification:
             self._add("unreadable", MARK_NAME, None, error.found or str(error), "a readable file", lost)
             return
         if mark is None:
-            self._add("mark-file-missing", MARK_NAME, None, "no file", "a mark file", "who runs here", note=True)
+            self._add("mark-file-missing", MARK_NAME, None, "no file", "a mark file", "the owner's state", note=True)
             return
         at = mark.header_offset
         version = mark.header.version
         if version and version >> 16 not in NAMING:
-            expected = "0.x to 3.x: no archive starts"
+            expected = "0.x to 3.x; no archive starts with this one"
             self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
         elif (
             self.archive.catalog is not None and version >> 16 != self.archive.catalog.header.version >> 16 and version
@@ -221,11 +225,11 @@ class Verification:
         self._check_frames(recording, context, start, end)
 
     def _check_files(self, recording: Recording, context: ScanContext, files: list[Entry]) -> None:
-        """Sizes and places of the segment files; what is missing among them shows when the frames are read."""
+        """Check sizes and positions of the segment files; missing ones are found when the frames are read."""
         stream, segments = str(recording.recording_id), context.segments
         first = segments.base(recording.start_position)
         last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))
-        # Aeron 1.7 and older put a frame's header of zeros behind each segment.
+        # Aeron 1.7 and older append a frame header of zeros to each segment.
         longest = segments.segment_length + (SPARE_BYTES if segments.naming is Naming.INDEX else 0)
         for entry in files:
             parsed = parse_segment_name(entry.name)
@@ -237,14 +241,14 @@ class Verification:
                 found, expected = f"position {parsed[1]}", f"{number} and a multiple of {segments.segment_length}"
                 if segments.naming is Naming.INDEX:
                     expected = "the number of the segment, counted from 0"
-                lost, repair = "what is in it", "rename or remove it"
+                lost, repair = "its contents", "rename or remove it"
                 self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
             elif base < first:
-                found, expected = "a file before the start position", f"none before {first}"
+                found, expected = "a file before the start position", f"no file before position {first}"
                 repair = "Archive.delete_detached_segments or attach_segments"
                 self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
             elif last is not None and base > last:
-                self._behind_the_stop(recording, context, entry, base)
+                self._check_beyond_stop(recording, context, entry, base)
             elif entry.size > longest:
                 expected = f"{segments.segment_length} bytes"
                 self._add(
@@ -259,14 +263,14 @@ class Verification:
             elif entry.size < segments.segment_length and (
                 last is None or base + entry.size >= (recording.stop_position or 0)
             ):
-                # Short, but only behind what was recorded: the real archive maps whole segments and would fail.
+                # Only unrecorded space is missing, but the real archive maps whole segments and would fail.
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
                 pending = recording.truncation_pending
                 repair = _TRUNCATION if pending else REPAIR
                 self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
 
-    def _behind_the_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
-        """A file that begins behind the stop position. The next, preallocated one is there when a recording stopped
+    def _check_beyond_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
+        """Check a file that begins after the stop position. A preallocated one is legitimate if the recording stopped
         at a segment's end."""
         stream = str(recording.recording_id)
         reader = SegmentReader(self.archive.storage, context.segments)
@@ -274,12 +278,12 @@ class Verification:
         reader.close()
         if not has_frames and base == recording.stop_position:
             return
-        found = "frames behind the stop position" if has_frames else "zeros behind the stop position"
-        expected = f"no file behind {recording.stop_position}"
+        found = "frames after the stop position" if has_frames else "zeros after the stop position"
+        expected = f"no file after position {recording.stop_position}"
         lost = "the frames in it" if has_frames else "nothing"
         repair, pending = REPAIR, recording.truncation_pending
         if pending:
-            lost, repair = "nothing that is to stay", _TRUNCATION
+            lost, repair = "only what was being truncated", _TRUNCATION
         self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
 
     def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
@@ -296,7 +300,7 @@ class Verification:
             behind = scan.end_position if end is None else min(scan.end_position, end)
             self.report.byte_count += max(behind - first, 0)
             if end is not None:
-                return  # another part sees the recording's end
+                return  # another part checks the recording's end
             if recording.is_active:
                 self._check_active(recording, context, reader, scan.end_position, faults)
             else:
@@ -305,27 +309,27 @@ class Verification:
             reader.close()
 
     def _check_active(
-        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, told: list[Fault]
+        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, reported: list[Fault]
     ) -> None:
-        """No stop position: an archive is writing, or it was killed; then its last frame and what follows deserve a
-        look. ``told``: the faults of its frames."""
+        """Check the end of a recording without a stop position, unless an archive is writing it. ``reported``: the
+        faults of its frames."""
         stream = str(recording.recording_id)
         if context.is_live:
             return
         entry = recording.entry
         if entry is not None:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
-            found, expected = "no stop position, and no archive is running", f"{end}, by its frames"
-            repair = "none needed: the archive sets it when it starts, everlog repair does too"
+            found, expected = "no stop position, though no archive is running", f"{end}, by its frames"
+            repair = "none needed: the archive sets it when it starts, and so does everlog repair"
             self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
         segments = context.segments
         for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, []))):
-            # The file that the end lies in is preallocated, and so is the next one when the end is where that begins.
+            # The file that holds the end is preallocated, as is the next one if the end is where it begins.
             if base <= end or reader.size(base) is None or any(reader.read(base, HEADER_LENGTH)):
                 continue
-            found = "zeros, behind a segment that is not full"
-            expected = f"no file behind the end at {end}"
-            lost = "nothing; the real archive takes its end for the stop position, and a replay fails"
+            found = "zeros, after a segment that is not full"
+            expected = f"no file after the end at {end}"
+            lost = "nothing; but the real archive uses this file's end as stop position, and a replay fails"
             self._add(
                 "segment-empty",
                 segments.name(base),
@@ -338,26 +342,26 @@ class Verification:
                 stream,
             )
         fault = check_tail(context, reader, end)
-        if fault is not None and not any(f.address == fault.address for f in told):
+        if fault is not None and not any(f.address == fault.address for f in reported):
             self.report.add(fault)
 
     def _check_stop(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> None:
-        """A frame right behind the stop position: the catalog says less than there is."""
+        """Report a frame at the stop position: the recording is longer than the catalog says."""
         stop = recording.stop_position
         assert stop is not None
         if not _has_frame(context, reader, stop):
             return
         name, offset = context.segments.place(stop)
         stream = str(recording.recording_id)
-        found, expected = "a frame behind the stop position", "zeros"
+        found, expected = "a frame after the stop position", "zeros"
         lost, repair = "the frames from there on", REPAIR
         pending = recording.truncation_pending
         if pending:
-            lost, repair = "nothing that is to stay", _TRUNCATION
+            lost, repair = "only what was being truncated", _TRUNCATION
         self._add("stop-position", name, offset, found, expected, lost, repair, pending, stream, str(stop))
 
     def _orphans(self, recording_id: int) -> None:
-        """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""
+        """Report files of a recording that the catalog lacks; without an intact catalog, only files without frames."""
         catalog = self.archive.catalog
         for entry in self.files[recording_id]:
             self.report.segment_count += 1
@@ -365,7 +369,7 @@ class Verification:
                 self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
                 continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
-            lost = "what is in it, if it should be there"
+            lost = "its contents, if it belongs here"
             repair = "restore the catalog from a copy, or move the file away"
             self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
 
@@ -392,7 +396,7 @@ def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bo
 
 
 def verify(archive: ArchiveFolder, progress: Progress | None = None) -> Report:
-    """Check everything that the store's folder holds."""
+    """Verify everything in the archive's folder."""
     report = Report(archive.path, archive.family)
     Verification(archive, report, progress).run()
     return report
