@@ -65,8 +65,8 @@ class MessageSearch:
 
     def _load(self, place: int, end: int) -> bool:
         """Load the block with ``place``, or with what follows a hole there; return whether there is data to search."""
-        behind = self._base + len(self._block)
-        if self._base <= place and (place + self._overlap < behind or end <= behind):
+        block_end = self._base + len(self._block)
+        if self._base <= place and (place + self._overlap < block_end or end <= block_end):
             return True
         data = self._file.next_data(place)
         if data >= end:

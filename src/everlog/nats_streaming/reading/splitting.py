@@ -83,9 +83,9 @@ def _cut(storage: Storage, part: Part, piece_bytes: int) -> Iterator[PartPiece]:
                 if edges[-1][0] < entry.sequence < part.end:
                     edges.append((entry.sequence, entry.offset))
     edges.append((part.end, size))
-    for number, ((first, at), (end, behind)) in enumerate(itertools.pairwise(edges)):
+    for number, ((first, at), (end, next_at)) in enumerate(itertools.pairwise(edges)):
         state = part.state if number == 0 else replace(part.state, faults=())
-        yield PartPiece(Part(state, first, end), behind - at, is_whole=len(edges) == 2)
+        yield PartPiece(Part(state, first, end), next_at - at, is_whole=len(edges) == 2)
 
 
 def times_of(split: Split) -> SplitTimes:

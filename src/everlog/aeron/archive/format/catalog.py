@@ -180,7 +180,7 @@ def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
     """Read entries of fixed size: a damaged one does not affect the others. A run of empty entries is one fault."""
     at = OLD_ENTRY_BYTES
     while at + OldDescriptorHeader.size <= len(data):
-        behind = at + OLD_ENTRY_BYTES
+        next_at = at + OLD_ENTRY_BYTES
         entry = _old_entry(data, at)
         if isinstance(entry, CatalogEntry):
             catalog.entries.append(entry)
@@ -190,11 +190,11 @@ def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
                 following = _NOT_ZERO.search(data, at)
                 if following is None:
                     return
-                code, behind = "catalog-entry", max(behind, following.start() // OLD_ENTRY_BYTES * OLD_ENTRY_BYTES)
-            lost = "the entry" if behind == at + OLD_ENTRY_BYTES else f"the entries before offset {behind}"
+                code, next_at = "catalog-entry", max(next_at, following.start() // OLD_ENTRY_BYTES * OLD_ENTRY_BYTES)
+            lost = "the entry" if next_at == at + OLD_ENTRY_BYTES else f"the entries before offset {next_at}"
             _fault(catalog, name, offset, code, found, expected, lost)
             catalog.is_damaged = True
-        at = behind
+        at = next_at
     rest = len(data) % OLD_ENTRY_BYTES
     if 0 < rest < OldDescriptorHeader.size and any(data[-rest:]):
         found, expected = f"{rest} bytes", f"an entry of {OLD_ENTRY_BYTES} bytes"
@@ -212,14 +212,14 @@ def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
         code, offset, found, expected = entry
         if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
             return
-        behind = _next_entry(catalog, data, at)
-        if code == "catalog-end" and behind >= len(data) and _is_unfinished(catalog, data, at):
+        next_at = _next_entry(catalog, data, at)
+        if code == "catalog-end" and next_at >= len(data) and _is_unfinished(catalog, data, at):
             _unfinished(catalog, name, at)
             return
-        lost = "the entries up to the next intact one" if behind < len(data) else "the entries from here on"
+        lost = "the entries up to the next intact one" if next_at < len(data) else "the entries from here on"
         _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, lost)
         catalog.is_damaged = True
-        at = behind
+        at = next_at
     _check_end(catalog, data, min(at, len(data)), name)
 
 
@@ -307,16 +307,16 @@ def _descriptor(data: bytes, at: int, length: int, limit: int, state: str, check
         offset = body + RecordingDescriptor.field(name).offset
         return "catalog-descriptor", offset, f"{name} {found}", expected
     end = body + length
-    behind = body + RecordingDescriptor.size
+    texts_end = body + RecordingDescriptor.size
     for _ in RecordingDescriptor.var_data:
-        if behind + LENGTH_PREFIX_BYTES > end:
+        if texts_end + LENGTH_PREFIX_BYTES > end:
             break
-        behind += LENGTH_PREFIX_BYTES + int.from_bytes(data[behind : behind + LENGTH_PREFIX_BYTES], "little")
+        texts_end += LENGTH_PREFIX_BYTES + int.from_bytes(data[texts_end : texts_end + LENGTH_PREFIX_BYTES], "little")
     else:
-        if end - behind >= ALIGNMENT and _NOT_ZERO.search(data, behind, end) is not None:
+        if end - texts_end >= ALIGNMENT and _NOT_ZERO.search(data, texts_end, end) is not None:
             # More than padding: a damaged length would hide the entries after it.
-            return "catalog-entry", at, f"length {length}", f"{behind - body}, rounded up, by its strings"
-        if behind <= end:
+            return "catalog-entry", at, f"length {length}", f"{texts_end - body}, rounded up, by its strings"
+        if texts_end <= end:
             return CatalogEntry(data, at, length, state, checksum, values)
     try:
         decode_texts(RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, end)

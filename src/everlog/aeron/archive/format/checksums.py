@@ -48,10 +48,10 @@ def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
     at = count = 0
     while at + HEADER_LENGTH <= len(data) and count < SAMPLE_FRAMES:
         header = DataHeader.unpack_from(data, at)
-        behind = at + align(header.frame_length)
-        if header.frame_length < HEADER_LENGTH or behind > len(data):
+        next_at = at + align(header.frame_length)
+        if header.frame_length < HEADER_LENGTH or next_at > len(data):
             return
         if header.type == TYPE_DATA:
             count += 1
-            yield header.session_id, data[at + HEADER_LENGTH : behind]
-        at = behind
+            yield header.session_id, data[at + HEADER_LENGTH : next_at]
+        at = next_at

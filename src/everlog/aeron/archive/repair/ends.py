@@ -157,14 +157,14 @@ def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap,
             begin = at
             while len(header := reader.read(at, HEADER_LENGTH) if at < end else b"") == HEADER_LENGTH:
                 frame = DataHeader.unpack_from(header)
-                behind = at + align(frame.frame_length)
-                if frame.frame_length < HEADER_LENGTH or behind > end:
+                next_at = at + align(frame.frame_length)
+                if frame.frame_length < HEADER_LENGTH or next_at > end:
                     break
-                if frame.type == TYPE_DATA and behind > at + HEADER_LENGTH:
-                    body = reader.read(at + HEADER_LENGTH, behind - at - HEADER_LENGTH)
+                if frame.type == TYPE_DATA and next_at > at + HEADER_LENGTH:
+                    body = reader.read(at + HEADER_LENGTH, next_at - at - HEADER_LENGTH)
                     if crc.checksum(body) == frame.session_id & 0xFFFFFFFF:
                         return True
-                at = behind
+                at = next_at
             if at > begin:
                 return False
         return False
@@ -194,12 +194,14 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
         if status == codes.UNSET and not any(header):
-            behind = None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH, reader, limit)
-            if behind is None:
+            next_at = (
+                None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH, reader, limit)
+            )
+            if next_at is None:
                 return _walked(end, bad)
             bad.append((position, HOLE))
-            chain = behind
-            window.seek(behind)
+            chain = next_at
+            window.seek(next_at)
             continue
         following = _following(reader, position, header, limit) if status == codes.CHECKSUM else b""
         if status == codes.CHECKSUM and _same_session(header, following):
@@ -213,13 +215,13 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         resume = window.base + walker.resume
         start = resume if status == codes.PADDING_DATA else position + HEADER_LENGTH
-        behind = find_frame(walker, window, start, reader, limit)
+        next_at = find_frame(walker, window, start, reader, limit)
         # A good frame inside a bad one means that the bad one's length is wrong.
         is_last = status == codes.CHECKSUM and not any(following)
-        if behind is None or (is_last and behind >= _frame_end(position, header)):
+        if next_at is None or (is_last and next_at >= _frame_end(position, header)):
             return _walked(end, bad)
-        chain = behind
-        window.seek(behind)
+        chain = next_at
+        window.seek(next_at)
 
 
 def _walker(geometry: Geometry, kind: str) -> Walker:

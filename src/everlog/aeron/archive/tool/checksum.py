@@ -85,13 +85,13 @@ class Checksummed:
         at = self._start
         while True:
             data = bytearray(self._file.read_at(at, WINDOW_BYTES))
-            block, behind = self._block(at, data)
+            block, next_at = self._block(at, data)
             if block.old:
-                del block.data[behind - at :]
+                del block.data[next_at - at :]
                 yield block
-            if behind == at:
+            if next_at == at:
                 return
-            at = behind
+            at = next_at
 
     def _block(self, base: int, data: bytearray) -> tuple[Block, int]:
         """Process the whole frames in ``data``; return them and the offset after them."""
@@ -102,18 +102,18 @@ class Checksummed:
             if length == 0:
                 break
             self.fault = self._check(base + at, length, kind)
-            behind = at + align(length)
-            if self.fault is not None or (kind == TYPE_DATA and behind > len(data)):
+            next_at = at + align(length)
+            if self.fault is not None or (kind == TYPE_DATA and next_at > len(data)):
                 if self.fault is None and at == 0:
                     self.fault = base, f"a frame of {length} bytes at the file's end"
                 break
             if kind == TYPE_DATA:
-                value = to_int32(self._crc.checksum(data, at + HEADER_LENGTH, behind))
+                value = to_int32(self._crc.checksum(data, at + HEADER_LENGTH, next_at))
                 if value != session_id:
                     place = at + _SESSION_ID.offset
                     data[place : place + _SESSION_ID.size] = value.to_bytes(_SESSION_ID.size, "little", signed=True)
                     block.old.append((base + place, session_id & 0xFFFFFFFF))
-            at = behind
+            at = next_at
         return block, base + at
 
     def _check(self, offset: int, length: int, kind: int) -> tuple[int, str] | None:

@@ -133,8 +133,8 @@ def _renames(folder: CatalogedArchive) -> list[tuple[int, tuple[tuple[str, str],
             if new == name:
                 continue
             if new in names or any(new == other for _, other in pairs):
-                found, expected = f"another file is or becomes {new}", "one file for each position"
-                raise StoreExists(name, found=found, expected=expected)
+                why = f"another file is or becomes {new}"
+                raise StoreExists(name, found=why, expected="one file for each position")
             pairs.append((name, new))
         if pairs:
             found.append((entry.recording_id, tuple(pairs)))

@@ -208,8 +208,8 @@ def find_tail(archive: ArchiveFolder, recording: Recording) -> Tail:
         return Tail(end, context.limit, False)  # not directly after the last intact frame
     with archive.storage.open(name) as file:
         header = DataHeader.unpack_from(file.read_at(offset, HEADER_LENGTH))
-        behind = offset + align(header.frame_length)
-        has_more = last_written(file, behind) > behind
+        next_at = offset + align(header.frame_length)
+        has_more = last_written(file, next_at) > next_at
     torn_end = end + align(header.frame_length)
     is_plain = archive.checksum in KINDS and header.session_id == recording.session_id
     # A crash tears only the last frame. A frame with a session id in place of the checksum never had a checksum.

@@ -10,27 +10,23 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from everlog.aeron.archive.folder.archive import ArchiveFolder, load_mark
-from everlog.aeron.archive.folder.recordings import Recording, recording_of
+from everlog.aeron.archive.folder.archive import ArchiveFolder
+from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
-from everlog.aeron.archive.format.catalog import CATALOG_NAME, NAMING, CatalogEntry
-from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name, segment_name
+from everlog.aeron.archive.verify.catalog import REPAIR, check_catalog, check_mark
 from everlog.aeron.archive.verify.tail import check_tail
-from everlog.aeron.frames.constants import HEADER_LENGTH, version_text
+from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Walker
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
 from everlog.core.files.storage import Entry
 from everlog.core.report import Fault, Progress, Report, Severity
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable
+from everlog.errors import EverlogError, StoreUnavailable
 from everlog.kernel import columns as kernel
-from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
-MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
-REPAIR = "everlog repair"
-_CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
 _TRUNCATION = "a truncation was interrupted: truncate again, or open the archive for writing"
 
 
@@ -57,8 +53,8 @@ class Verification:
     def check_folder(self) -> None:
         """Check file names, catalog and mark file."""
         self._list_files()
-        self._check_catalog()
-        self._check_mark()
+        check_catalog(self.archive, self.report)
+        check_mark(self.archive, self.report)
 
     def check_recording(self, recording: Recording, start: int | None = None, end: int | None = None) -> None:
         """Check one recording, or the part of a large one whose messages begin at ``start <= position < end``. The
@@ -91,7 +87,16 @@ class Verification:
                 self.files.setdefault(parsed[0], []).append(entry)
                 self.total_bytes += entry.size
             elif entry.name.endswith(".rec"):
-                self._add("segment-name", entry.name, None, "a name that no segment has", "ID-POSITION.rec", note=True)
+                self.report.add(
+                    Fault(
+                        "segment-name",
+                        entry.name,
+                        None,
+                        "a name that no segment has",
+                        "ID-POSITION.rec",
+                        severity=Severity.NOTE,
+                    )
+                )
 
     def _report_progress(self, what: str) -> None:
         if self.progress is not None:
@@ -101,101 +106,9 @@ class Verification:
         lost = "the unread part of the recording"
         found, expected = error.found or str(error), error.expected or "a readable file"
         where = error.where.removeprefix(self.archive.path).lstrip("/")
-        self._add("unreadable", where, error.offset, found, expected, lost, stream=str(recording.recording_id))
-
-    # Catalog
-
-    def _check_catalog(self) -> None:
-        archive = self.archive
-        if archive.catalog_fault is not None:
-            self.report.add(archive.catalog_fault)
-        if archive.catalog is None:
-            return
-        for fault in archive.catalog.faults:
-            self.report.add(fault)
-        if archive.naming is not archive.catalog.naming:
-            found = f"version {version_text(archive.catalog.header.version)}"
-            expected = "0.x, because segment files are named by index"
-            if archive.naming is Naming.POSITION:
-                expected = "1.x or 2.x, because segment files are named by position"
-            lost = "nothing: files are read by their names"
-            repair = "none: an interrupted migration, or a damaged version; correct the version"
-            self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
-        for entry in archive.catalog.entries:
-            self._check_entry(entry)
-
-    def _check_entry(self, entry: CatalogEntry) -> None:
-        """Check the entry's state, and its checksum if it has one. The real archive does not update the checksum when
-        it recovers a stop position."""
-        stream = str(entry.recording_id)
-        stored = entry.checksum & 0xFFFFFFFF
-        if entry.state == "INVALID" and self.archive.is_purged(recording_of(entry)):
-            found = "state INVALID, and no files"
-            self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
-        elif entry.state == "INVALID":
-            offset = entry.offset + DescriptorHeader.field("state").offset
-            lost = "nothing: its frames are still read"
-            repair = "everlog archive DIR mark-valid"
-            self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
-        if kind_of(entry) is not None:
-            return
-        offset = entry.offset + DescriptorHeader.field("checksum").offset
-        found = f"checksum {stored:08x}"
-        if stale_kind_of(entry) is not None:
-            found += ", of the entry before its stop position was recovered"
-            self._add(
-                "catalog-checksum",
-                CATALOG_NAME,
-                offset,
-                found,
-                "the checksum of the current entry",
-                note=True,
-                stream=stream,
-            )
-            return
-        expected = " or ".join(f"{crc.checksum(entry.body):08x}" for crc in _CRCS)
-        lost = "nothing, if the descriptor is correct"
-        self._add("catalog-checksum", CATALOG_NAME, offset, found, expected, lost, REPAIR, stream=stream)
-
-    # Mark file
-
-    def _check_mark(self) -> None:
-        lost = "the owner's state and its error log"
-        try:
-            mark = load_mark(self.archive.storage)
-        except CorruptData as error:
-            found, expected = error.found or "", error.expected or ""
-            self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, REPAIR)
-            return
-        except EverlogError as error:
-            self._add("unreadable", MARK_NAME, None, error.found or str(error), "a readable file", lost)
-            return
-        if mark is None:
-            self._add("mark-file-missing", MARK_NAME, None, "no file", "a mark file", "the owner's state", note=True)
-            return
-        at = mark.header_offset
-        version = mark.header.version
-        if version and version >> 16 not in NAMING:
-            expected = "0.x to 3.x; no archive starts with this one"
-            self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
-        elif (
-            self.archive.catalog is not None and version >> 16 != self.archive.catalog.header.version >> 16 and version
-        ):
-            found = f"version {mark.version}"
-            self._add(
-                "mark-file",
-                MARK_NAME,
-                at,
-                found,
-                "the catalog's major version",
-                "nothing",
-                "everlog archive DIR migrate",
-            )
-        if mark.problem is not None:
-            expected = "channels and an error log within the file"
-            self._add(
-                "mark-file", MARK_NAME, at, mark.problem, expected, "channels or errors of the archive", note=at == 0
-            )
+        self.report.add(
+            Fault("unreadable", where, error.offset, found, expected, loses=lost, stream=str(recording.recording_id))
+        )
 
     # Recordings
 
@@ -207,16 +120,18 @@ class Verification:
         if recording.is_deleted:
             for entry in files:
                 repair = "everlog archive DIR delete-orphaned-segments"
-                self._add(
-                    "segment-orphaned",
-                    entry.name,
-                    None,
-                    "a file of a deleted recording",
-                    "none",
-                    "nothing",
-                    repair,
-                    True,
-                    stream,
+                self.report.add(
+                    Fault(
+                        "segment-orphaned",
+                        entry.name,
+                        None,
+                        "a file of a deleted recording",
+                        "none",
+                        loses="nothing",
+                        repair=repair,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
                 )
             return
         context = self.archive.scan_context(recording)
@@ -242,23 +157,39 @@ class Verification:
                 if segments.naming is Naming.INDEX:
                     expected = "the number of the segment, counted from 0"
                 lost, repair = "its contents", "rename or remove it"
-                self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
+                self.report.add(
+                    Fault("segment-name", entry.name, None, found, expected, loses=lost, repair=repair, stream=stream)
+                )
             elif base < first:
                 found, expected = "a file before the start position", f"no file before position {first}"
                 repair = "Archive.delete_detached_segments or attach_segments"
-                self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
+                self.report.add(
+                    Fault(
+                        "segment-detached",
+                        entry.name,
+                        None,
+                        found,
+                        expected,
+                        loses="nothing",
+                        repair=repair,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
+                )
             elif last is not None and base > last:
                 self._check_beyond_stop(recording, context, entry, base)
             elif entry.size > longest:
                 expected = f"{segments.segment_length} bytes"
-                self._add(
-                    "segment-long",
-                    entry.name,
-                    segments.segment_length,
-                    f"{entry.size} bytes",
-                    expected,
-                    note=True,
-                    stream=stream,
+                self.report.add(
+                    Fault(
+                        "segment-long",
+                        entry.name,
+                        segments.segment_length,
+                        f"{entry.size} bytes",
+                        expected,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
                 )
             elif entry.size < segments.segment_length and (
                 last is None or base + entry.size >= (recording.stop_position or 0)
@@ -267,7 +198,19 @@ class Verification:
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
                 pending = recording.truncation_pending
                 repair = _TRUNCATION if pending else REPAIR
-                self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
+                self.report.add(
+                    Fault(
+                        "segment-short",
+                        entry.name,
+                        entry.size,
+                        found,
+                        expected,
+                        loses="nothing",
+                        repair=repair,
+                        severity=_severity(pending),
+                        stream=stream,
+                    )
+                )
 
     def _check_beyond_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
         """Check a file that begins after the stop position. A preallocated one is legitimate if the recording stopped
@@ -284,7 +227,19 @@ class Verification:
         repair, pending = REPAIR, recording.truncation_pending
         if pending:
             lost, repair = "only what was being truncated", _TRUNCATION
-        self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
+        self.report.add(
+            Fault(
+                "segment-beyond-stop",
+                entry.name,
+                0,
+                found,
+                expected,
+                loses=lost,
+                repair=repair,
+                severity=_severity(pending),
+                stream=stream,
+            )
+        )
 
     def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
         reader = SegmentReader(self.archive.storage, context.segments)
@@ -297,8 +252,8 @@ class Verification:
                 sink.reset()
             self.report.faults += faults
             first = recording.start_position if start is None else start
-            behind = scan.end_position if end is None else min(scan.end_position, end)
-            self.report.byte_count += max(behind - first, 0)
+            scanned_to = scan.end_position if end is None else min(scan.end_position, end)
+            self.report.byte_count += max(scanned_to - first, 0)
             if end is not None:
                 return  # another part checks the recording's end
             if recording.is_active:
@@ -321,7 +276,19 @@ class Verification:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
             found, expected = "no stop position, though no archive is running", f"{end}, by its frames"
             repair = "none needed: the archive sets it when it starts, and so does everlog repair"
-            self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
+            self.report.add(
+                Fault(
+                    "recording-active",
+                    CATALOG_NAME,
+                    offset,
+                    found,
+                    expected,
+                    loses="nothing",
+                    repair=repair,
+                    severity=Severity.NOTE,
+                    stream=stream,
+                )
+            )
         segments = context.segments
         for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, []))):
             # The file that holds the end is preallocated, as is the next one if the end is where it begins.
@@ -330,16 +297,10 @@ class Verification:
             found = "zeros, after a segment that is not full"
             expected = f"no file after the end at {end}"
             lost = "nothing; but the real archive uses this file's end as stop position, and a replay fails"
-            self._add(
-                "segment-empty",
-                segments.name(base),
-                0,
-                found,
-                expected,
-                lost,
-                REPAIR,
-                False,
-                stream,
+            self.report.add(
+                Fault(
+                    "segment-empty", segments.name(base), 0, found, expected, loses=lost, repair=REPAIR, stream=stream
+                )
             )
         fault = check_tail(context, reader, end)
         if fault is not None and not any(f.address == fault.address for f in reported):
@@ -358,7 +319,20 @@ class Verification:
         pending = recording.truncation_pending
         if pending:
             lost, repair = "only what was being truncated", _TRUNCATION
-        self._add("stop-position", name, offset, found, expected, lost, repair, pending, stream, str(stop))
+        self.report.add(
+            Fault(
+                "stop-position",
+                name,
+                offset,
+                found,
+                expected,
+                loses=lost,
+                repair=repair,
+                severity=_severity(pending),
+                stream=stream,
+                address=str(stop),
+            )
+        )
 
     def _orphans(self, recording_id: int) -> None:
         """Report files of a recording that the catalog lacks; without an intact catalog, only files without frames."""
@@ -366,28 +340,20 @@ class Verification:
         for entry in self.files[recording_id]:
             self.report.segment_count += 1
             if catalog is None or catalog.is_damaged:
-                self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
+                self.report.add(
+                    Fault(
+                        "segment-orphaned", entry.name, None, "a file without frames", "frames", severity=Severity.NOTE
+                    )
+                )
                 continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
             lost = "its contents, if it belongs here"
             repair = "restore the catalog from a copy, or move the file away"
-            self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
+            self.report.add(Fault("segment-orphaned", entry.name, None, found, expected, loses=lost, repair=repair))
 
-    def _add(
-        self,
-        code: str,
-        file: str,
-        offset: int | None,
-        found: str,
-        expected: str,
-        loses: str = "nothing",
-        repair: str = "none needed",
-        note: bool = False,
-        stream: str | None = None,
-        address: str | None = None,
-    ) -> None:
-        severity = Severity.NOTE if note else Severity.FAULT
-        self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity, stream, address))
+
+def _severity(is_note: bool) -> Severity:
+    return Severity.NOTE if is_note else Severity.FAULT
 
 
 def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bool:
