@@ -53,7 +53,7 @@ def test_a_dry_run_prints_the_plan_and_changes_no_byte(jlog, unpack) -> None:
         "step 1  00000002\n"
         "       before:   11 messages in 1570 bytes; damaged: 60 bytes at offset 1342 (torn-record)\n"
         "       after:    11 messages in 1510 bytes; no index\n"
-        "       loses:    60 bytes that are no whole message\n"
+        "       loses:    60 bytes of incomplete messages\n"
         "dry run: nothing was changed\n"
     )
     assert snapshot(journal) == before

@@ -162,7 +162,7 @@ class ChannelFollower(Follower):
             if stop - begin <= room:
                 return end, stop - begin
             # The last record that starts within the room ends beyond it, so the cut is before that record.
-            at = max(lookup.behind(begin + room) - 1, low + at_least_one)
+            at = max(lookup.after(begin + room) - 1, low + at_least_one)
             entry = lookup.entry(at) if at < lookup.count else None
             return (end, stop - begin) if entry is None else (int(entry.sequence), int(entry.offset) - begin)
 

@@ -1,1 +1,1 @@
-"""Repairing a journal: a plan of steps, then doing them."""
+"""Repairs a journal: plans the steps, then applies them."""

@@ -1,4 +1,4 @@
-"""What the metastore is to say: what is valid in it, and what the segments tell."""
+"""Chooses the metastore's new contents from its valid fields and from the segments."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from everlog.jlog.reading.recovery import SegmentData, detect_framing
 from everlog.jlog.repair.steps import FILE_MODE, WriteMetastore
 
 MAX_GAP = 1024
-"""A metastore that is ahead of the segments by more than this is not believed."""
+"""A metastore that is ahead of the segments by more than this counts as wrong."""
 DEFAULT_SAFETY = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the metastore is to say. ``framings`` are those of the segments, where they had to be looked at."""
+    """The metastore's new contents. ``framings`` has the segments' framings, if they had to be read."""
 
     written: int
     unit_limit: int
@@ -35,14 +35,14 @@ class Target:
     guessed: tuple[str, ...] = ()
 
     def pack(self) -> bytes:
-        """The file."""
+        """Return the file's bytes."""
         return JlogMetastore.pack(
             storage_log=self.written, unit_limit=self.unit_limit, safety=self.safety, magic=self.framing.magic
         )
 
 
 def choose_target(journal: Journal, faults: list[Fault]) -> Target:
-    """What the metastore is to say, by its valid fields and by the segments."""
+    """Choose the metastore's contents by its valid fields and by the segments."""
     found = journal.metastore
     serious = [fault for fault in faults if fault.severity is Severity.FAULT]
     is_doubted = any(fault.file == METASTORE or fault.code == "magic-differs" for fault in serious)
@@ -65,7 +65,7 @@ def choose_target(journal: Journal, faults: list[Fault]) -> Target:
 
 
 def written_log(journal: Journal) -> int:
-    """The segment that is to be written: the metastore's, unless it is below the last one there, or far above it."""
+    """Return the segment to write: the metastore's, unless it is below the last existing one, or far above it."""
     stored, last = journal.metastore.storage_log, journal.last_log
     if last is None:
         return stored or 0
@@ -84,8 +84,8 @@ def _framings(journal: Journal) -> Iterator[tuple[int, Framing]]:
 
 
 def _framing(journal: Journal, framings: dict[int, Framing]) -> Framing:
-    """The metastore's framing where a segment has it or none tells; else that of most segments; else that of what waits
-    in the buffer; else plain. 1.x is to be plain."""
+    """The metastore's framing, if a segment has it or no segment shows another; otherwise that of most segments, that
+    of the pre-commit buffer's messages, or plain. Version 1.x becomes plain."""
     stored = journal.preferred
     counted = Counter(PLAIN if framing == LEGACY else framing for framing in framings.values())
     if stored == LEGACY:
@@ -107,7 +107,7 @@ def _framing_of_buffer(journal: Journal) -> Framing | None:
 
 
 def write_metastore(storage: WritableStorage, journal: Journal, target: Target) -> WriteMetastore | None:
-    """The step, or ``None`` when the metastore is as it should be."""
+    """Return the step, or ``None`` if the metastore is right already."""
     new = target.pack()
     old: bytes | None = None
     size, mode = 0, FILE_MODE

@@ -1,32 +1,32 @@
-"""Planning a journal's repair: a step for each fault that :mod:`everlog.jlog.verify.journal` finds and something can be
-done about.
+"""Plans a journal's repair: a step for each repairable fault that :mod:`everlog.jlog.verify.journal` finds.
 
-**What is never done.** No message that reading gives is lost, changed or moved to another place in the order. No
-subscriber is moved forward past a message that is there; where its place can't be told, it gets messages again. What is
-not understood (a segment without a single message that everlog knows, messages of another kind inside a segment) is
-left alone and told.
+**What a repair never does.** It never loses, changes or reorders a readable message. It never moves a subscriber
+forward past an existing message; if a subscriber's position is unknown, it gets messages again. What everlog does not
+understand (a segment without any known message, messages of another framing inside a segment) is reported and left
+alone.
 
-**Processes at work.** Damage behind the last message is cut in place, under the segment's lock, and a wrong index is
-emptied under its own and deleted: writers and readers may be at work. Everything else needs the file for itself. A
-segment with damage in its middle is written anew beside the old one and put in its place by a rename, for bytes moved
-in place are lost in a crash; but a process that has the old file open would go on in it. So such a step refuses while
-any process has the file open ("stop the journal's writers and readers first"), and is done under the metastore's lock,
-under which writers open segments, so that none can come meanwhile. A reader opens segments without a lock: do not start
-readers during a repair. Where the system does not tell who has a file open (not Linux, or a file of another user), this
-is up to who repairs.
+**Running processes.** Damage after the last message is cut in place, under the segment's lock, and a wrong index is
+emptied under its own lock and deleted: writers and readers may be running. Every other step needs exclusive access to
+the file. A segment with damage in its middle is rewritten into a draft that replaces it by a rename, because a crash
+would lose bytes moved in place; but a process that has the old file open would continue in it. So such a step refuses
+while any process has the file open ("stop the journal's writers and readers first"), and runs under the metastore's
+lock, under which writers open segments, so that none can open it in between. Readers open segments without a lock: do
+not start readers during a repair. If the system can't show who has a file open (not Linux, or a file of another user),
+ensuring this is up to the caller.
 
 **Order, and what a crash leaves.**
 
-1. Leftovers, indexes without a segment: nobody reads them.
-2. The metastore, if it is missing or wrong: one write of 16 bytes, or a file that appears at once. (A file of version
-   1.x comes last: until all segments are rewritten it says what they are.)
-3. Checkpoints, before the data that they count in: new numbers are never higher, so that a subscriber that goes on
-   after a crash here gets messages again, and skips none. The other order would skip what is written behind a cut.
-4. Segments: cut, written anew, or deleted when nothing is left of a finished one. Each is as before, or done.
-5. Indexes, then the pre-commit buffer: one write of 4 bytes, or a file that appears at once.
+1. Leftovers and indexes without a segment are removed: nothing reads them.
+2. The metastore, if it is missing or wrong, is written with one write of 16 bytes, or created atomically. (A file of
+   version 1.x comes last: until all segments are rewritten it describes their format.)
+3. Checkpoints move before the data that they refer to: new numbers are never higher, so that a subscriber that
+   continues after a crash here gets messages again, and skips none. The other order would skip what is written after a
+   cut.
+4. Segments are cut, rewritten, or deleted if a finished one has no message left. Each is unchanged or done.
+5. Indexes, then the pre-commit buffer: one write of 4 bytes, or an atomic replacement.
 
-Each step looks again, under the lock, whether the file is as it was planned for. So a plan can be made again after a
-crash at any point, and finishes the work; a draft that was left is deleted.
+Each step checks again, under the lock, that the file has not changed since planning. After a crash at any point a new
+plan finishes the work and deletes left-over drafts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from everlog.jlog.repair.steps import (
 from everlog.jlog.verify.journal import verify_journal
 
 PARTS = frozenset({"metastore", "checkpoints", "segments", "indexes", "pre_commit", "files"})
-"""What a repair can be limited to. ``segments`` moves the checkpoints that count in what is cut, too."""
+"""The parts that a repair can be limited to. ``segments`` also moves the checkpoints in cut segments."""
 
 _DATA = frozenset(
     {"torn-record", "merged-records", "torn-header", "damaged-bytes", "zero-bytes", "undecodable-payload"}
@@ -73,19 +73,19 @@ _MAGIC = frozenset({"magic-differs", "framing-changes"})
 
 
 def plan_repair(storage: Storage, *, parts: Collection[str] = PARTS, progress: Progress | None = None) -> RepairPlan:
-    """Verify the journal and plan its repair; changes nothing. ``parts``: only these (see ``PARTS``).
+    """Verify the journal and plan its repair; changes nothing. ``parts`` limits the repair (see ``PARTS``).
 
     Raises :class:`UnsupportedVersion` for a journal of a big-endian machine, :class:`MissingDependency` for an LZ4
     journal without lz4, :class:`UsageError`.
     """
     unknown = set(parts) - PARTS
     if unknown:
-        raise UsageError("parts", found=", ".join(sorted(unknown)), expected=", ".join(sorted(PARTS)))
+        raise UsageError("parts", found=", ".join(sorted(unknown)), expected="any of " + ", ".join(sorted(PARTS)))
     return _Planner(writable(storage), frozenset(parts), progress).plan()
 
 
 class _Planner:
-    """One plan. ``mended`` are the faults, by code and file, that its steps are for."""
+    """Builds one plan. ``mended`` has the faults, by code and file, that its steps repair."""
 
     def __init__(self, storage: WritableStorage, parts: frozenset[str], progress: Progress | None) -> None:
         self.storage = storage
@@ -204,7 +204,7 @@ class _Planner:
                     *(["headers of version 2"] if to_plain else []),
                 ]
             ),
-            "loses": f"{lost} bytes that are no whole message" if lost else "nothing",
+            "loses": f"{lost} bytes of incomplete messages" if lost else "nothing",
             "storage": self.storage,
             "log": log,
             "framing": framing,
@@ -222,7 +222,7 @@ class _Planner:
             file=segment_name(state.log),
             before=f"{state.size} bytes, no message, in a finished segment",
             after="no file, no index",
-            loses=f"{state.size} bytes that are no whole message" if state.size else "nothing",
+            loses=f"{state.size} bytes of incomplete messages" if state.size else "nothing",
             storage=self.storage,
             log=state.log,
             framing=framing,
@@ -231,7 +231,7 @@ class _Planner:
 
     def _checkpoints(self) -> Iterator[RepairStep]:
         logs = sorted({s.log for s in self.journal.segments} - self.deleted | {self.target.written})
-        # In a segment that is created, for the metastore says that it was there, nothing is left to be done with.
+        # A segment that is created because the metastore names it is empty: its checkpoints rewind.
         checkpoint_rewind = {
             c.file
             for c in self.checkpoints
@@ -254,7 +254,7 @@ class _Planner:
                 self._mend(checkpoint.file)
 
     def _count_of(self, log: int) -> int:
-        """Messages that a segment will have."""
+        """The number of messages that a segment will have."""
         if log not in self.states:
             name = segment_name(log)
             if not self.storage.exists(name):
@@ -269,7 +269,7 @@ class _Planner:
             if segment.log in self.cut or not self.storage.exists(name):
                 continue
             codes = self.codes[name] & _INDEX
-            # A segment that is written again, because the metastore's number was no such, must not have a closed one.
+            # A segment that is written again, because the metastore's number was wrong, must not have a closed index.
             is_reopened = segment.log == self.target.written < (self.journal.metastore.storage_log or 0)
             if not codes and not (is_reopened and read_index(self.storage, segment.log, segment.byte_count).closed):
                 continue
@@ -278,7 +278,7 @@ class _Planner:
             yield DeleteIndex(
                 file=name,
                 before=f"{size} bytes: {', '.join(sorted(codes)) or 'closed'}",
-                after="no file; readers make it anew",
+                after="no file; readers rebuild it",
                 storage=self.storage,
                 log=segment.log,
                 size=size,
@@ -298,16 +298,16 @@ class _Planner:
             yield step
 
     def _files(self) -> Iterator[RepairStep]:
-        """Drafts of a repair that was stopped, indexes without a segment, checkpoints of nobody."""
+        """Delete drafts of an interrupted repair, indexes without a segment, and checkpoints without a subscriber."""
         logs = {segment.log for segment in self.journal.segments}
         for name in sorted(self.storage.names()):
             of_index = parse_index_name(name)
             if name.startswith(DRAFT_PREFIX):
-                before = "a draft of a repair that did not come to its end"
+                before = "a draft of an interrupted repair"
             elif of_index is not None and of_index not in logs:
                 before = "an index without a segment"
             elif "checkpoint-name" in self.codes[name]:
-                before = "a checkpoint whose name is no subscriber's"
+                before = "a checkpoint whose name is not a subscriber's"
             else:
                 continue
             try:

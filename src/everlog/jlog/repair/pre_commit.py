@@ -1,7 +1,8 @@
-"""Repairing the pre-commit buffer.
+"""Repairs the pre-commit buffer.
 
-Whole messages in it that are not in the journal are kept, as waiting; the next writer flushes them. Half ones, and what
-is in the journal already, go. Messages that the original wrote over after it had flushed them are put back in use.
+Whole messages that are not in the journal stay in the buffer; the next writer flushes them. Incomplete messages, and
+those already in the journal, are dropped. Messages that the original marked as flushed but lost in the journal are put
+back in use.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from everlog.kernel.columns import RowSink
 
 @dataclass(frozen=True, kw_only=True)
 class SettleBuffer(FolderStep):
-    """The messages that are kept, at ``kept`` in the file. Where they are its first ones, only the field that says how
-    much is in use is written; else the file is written anew, of the same size, and put in its place at once."""
+    """Keeps the messages at ``kept`` in the file. If they are its first ones, only the field with the used size is
+    written; otherwise the file is replaced atomically by one of the same size."""
 
     after_crash = "the old buffer or the new one, and maybe a draft, which planning again deletes"
 
@@ -50,7 +51,7 @@ class SettleBuffer(FolderStep):
 
     @property
     def used(self) -> int:
-        """Bytes that are kept."""
+        """How many bytes are kept."""
         return sum(end - start for start, end in self.kept)
 
     def check(self) -> None:
@@ -64,9 +65,9 @@ class SettleBuffer(FolderStep):
             self.check()
             with self.storage.open_writable(PRE_COMMIT) as file:
                 if not file.lock(wait=False):
-                    raise StoreUnavailable(PRE_COMMIT, found="a writer that has it", expected="none")
+                    raise StoreUnavailable(PRE_COMMIT, found="locked by a writer", expected="no writer")
                 if not file.is_current():
-                    raise changed(PRE_COMMIT, "a new file", "the one")
+                    raise changed(PRE_COMMIT, "a new file", "the file that was planned for")
                 if file.read_at(0, START) != self.old_head:
                     raise changed(PRE_COMMIT, file.read_at(0, START).hex(), self.old_head.hex())
                 keep(backup, file)
@@ -75,10 +76,10 @@ class SettleBuffer(FolderStep):
                     file.write_at(0, head)
                     file.sync()
                 else:
-                    self._write_anew(file, head)
+                    self._rewrite(file, head)
         return f"set {PRE_COMMIT} to {self.used} bytes in use"
 
-    def _write_anew(self, file: WritableFile, head: bytes) -> None:
+    def _rewrite(self, file: WritableFile, head: bytes) -> None:
         draft_name = DRAFT_PREFIX + PRE_COMMIT
         self.storage.remove(draft_name)
         kept = KeptBytes(file, self.kept)
@@ -100,7 +101,7 @@ class SettleBuffer(FolderStep):
 
 
 def settle_buffer(storage: WritableStorage, journal: Journal, codes: set[str]) -> SettleBuffer | None:
-    """The step for a buffer with these faults; ``None`` when it can stay."""
+    """Return the step for a buffer with these faults; ``None`` if it can stay."""
     state = journal.pre_commit()
     if state is None:
         return None
@@ -138,26 +139,26 @@ def _describe(state: PreCommit, messages: list[Header]) -> str:
 def _losses(state: PreCommit, messages: list[Header], kept: list[Header]) -> str:
     damaged = max(0, state.readable - sum(m.end - m.offset for m in messages))
     dropped = len(messages) - len(kept)
-    told = []
+    losses = []
     if damaged:
-        told.append(f"{damaged} bytes that are no whole message")
+        losses.append(f"{damaged} bytes of incomplete messages")
     if dropped and state.used:
-        told.append(f"{dropped} messages that are in the journal already")
+        losses.append(f"{dropped} messages that are in the journal already")
     if not state.used and kept:
-        told.append(f"nothing; readers get {len(kept)} messages that were overwritten, behind those written since")
-    return "; ".join(told) or "nothing"
+        losses.append(f"nothing; readers get {len(kept)} messages that were overwritten, after those written since")
+    return "; ".join(losses) or "nothing"
 
 
 @dataclass(slots=True)
 class _Alike:
-    """Messages of the buffer with the same time and length. Those with the same bytes, too, are told apart when the
-    journal has one like them, so that each message there is compared once."""
+    """Messages of the buffer with the same time and length. They are grouped by contents only when the journal has such
+    a message, so that each message of the journal is compared once."""
 
     messages: list[Header] = field(default_factory=list)
     _same: dict[int, dict[bytes, deque[Header]]] | None = None
 
     def strike(self, buffer: ReadableFile, file: ReadableFile, offset: int) -> None:
-        """Drop the first one that equals the message of a segment at an offset."""
+        """Drop the first message that equals the one at an offset of a segment."""
         if self._same is None:
             self._same = {}
             for message in self.messages:
@@ -171,7 +172,7 @@ class _Alike:
                 return
 
     def left(self) -> list[Header]:
-        """Those that were not dropped."""
+        """Return the messages that were not dropped."""
         if self._same is None:
             return self.messages
         return [message for same in self._same.values() for group in same.values() for message in group]
@@ -182,8 +183,8 @@ def _digest(file: ReadableFile, offset: int, size: int) -> bytes:
 
 
 def _not_written(journal: Journal, buffer: ReadableFile, messages: list[Header], *, is_past: bool) -> list[Header]:
-    """The messages that are not in the journal. ``is_past``: they were flushed once; those that are older than all the
-    journal has were, and are deleted there since."""
+    """The messages that are not in the journal. ``is_past``: they were flushed before; those older than the whole
+    journal were deleted from it since."""
     wanted: dict[tuple[int, int], _Alike] = defaultdict(_Alike)
     for message in messages:
         wanted[message.timestamp_us, message.length].messages.append(message)
@@ -219,7 +220,7 @@ def _messages_of(journal: Journal, file: ReadableFile, log: int) -> Iterator[tup
 
 
 def _join(messages: list[Header]) -> Iterator[tuple[int, int]]:
-    """Their places in the file; neighbours as one."""
+    """Yield their byte ranges in the file; adjacent ones merged."""
     start = stop = -1
     for message in messages:
         if message.offset != stop:

@@ -1,7 +1,6 @@
-"""Looking at a damaged segment for its repair: which stretches are to be cut out, and where checkpoints go on behind
-them.
+"""Examines a damaged segment for its repair: which stretches to cut out, and where checkpoints continue after them.
 
-The walk is the one that reading does, so what reading gives is what is kept.
+It walks the segment as reading does, so everything readable is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from everlog.jlog.reading.segments import SegmentReader, no_index
 from everlog.kernel.columns import RowSink
 
 ONE_MESSAGE = frozenset({"torn-record", "merged-records", "torn-header", "undecodable-payload"})
-"""Damage that is of one message; in other stretches nobody knows how many there were."""
+"""Damage that affects a single message; other stretches held an unknown number of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class SegmentState:
-    """What a walk over a segment found: its whole messages, what is between and behind them, and whether any has the
-    header of version 1.x."""
+    """The result of a walk over a segment: its whole messages, the damage between and after them, and whether any
+    message has the header of version 1.x."""
 
     log: int
     size: int
@@ -53,7 +52,7 @@ class SegmentState:
 
     @property
     def kept(self) -> list[tuple[int, int]]:
-        """The bytes that are whole messages."""
+        """The byte ranges of whole messages."""
         found, at = [], 0
         for stretch in (*self.stretches, Stretch(self.size, self.size, "")):
             if stretch.start > at:
@@ -68,17 +67,17 @@ class SegmentState:
 
     @property
     def is_tail_only(self) -> bool:
-        """Whether all damage is behind the last message."""
+        """Whether all damage follows the last message."""
         return all(start == 0 for start, _ in self.kept)
 
     @property
     def holds_unknown_only(self) -> bool:
-        """Whether there is data and no message in it, not even a torn one: it may be of another kind."""
+        """Whether the segment has data without any message, not even a torn one: it may have another framing."""
         return self.message_count == 0 and any(stretch.code == "damaged-bytes" for stretch in self.stretches)
 
 
 class KeptBytes(FileBase):
-    """A file as it is when only some parts of it are kept."""
+    """A view of a file that has only the kept parts."""
 
     def __init__(self, file: ReadableFile, kept: Iterable[tuple[int, int]]) -> None:
         self.name = file.name
@@ -96,12 +95,12 @@ class KeptBytes(FileBase):
         return self._size
 
     def place_of(self, offset: int) -> int:
-        """Where a byte of the file is among those that are kept."""
+        """Return the offset in the view of a kept byte of the file."""
         at = bisect_right(self._parts, (offset, 1 << 62)) - 1
         return self._starts[at] + offset - self._parts[at][0]
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes."""
+        """Return up to ``length`` bytes from ``offset`` on."""
         pieces: list[bytes] = []
         at = bisect_right(self._starts, offset) - 1
         while length > 0 and 0 <= at < len(self._parts):
@@ -115,27 +114,27 @@ class KeptBytes(FileBase):
         return b"".join(pieces)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``; the count of bytes."""
+        """Fill ``buffer``; return the byte count."""
         data = self.read_at(offset, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
 
 class Listener(Protocol):
-    """Who is told of a segment's messages, in order."""
+    """Receives a segment's messages and damage, in order."""
 
     def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
-        """Whole messages."""
+        """Receive whole messages."""
 
     def lost(self, *, is_counted: bool) -> None:
-        """Damage; ``is_counted``: the numbers behind it are those from before it."""
+        """Receive damage; ``is_counted``: message numbers after it are still right."""
 
 
 class Renumbering:
-    """Where checkpoints of a segment go on when its damage is cut out: numbers there count messages.
+    """Computes where a segment's checkpoints continue after its damage is cut out, since checkpoints count messages.
 
-    A checkpoint that says ``n`` goes on with the same message as before. Where that can't be told, because nobody knows
-    how many messages were in a damaged stretch before it, it goes on right behind that stretch.
+    A checkpoint continues with the same message as before. If that is unknown, because a damaged stretch before it held
+    an unknown number of messages, it continues directly after that stretch.
     """
 
     def __init__(self, markers: Iterable[int], index: SegmentIndex) -> None:
@@ -155,19 +154,19 @@ class Renumbering:
             self._sure_count = self._by_marker.total
 
     def place_of(self, marker: int) -> int:
-        """The number of messages behind which the checkpoint goes on."""
+        """Return the number of messages after which the checkpoint continues."""
         count, offset = self._by_marker.up_to(marker), self._offsets[marker]
         if offset is not None:
             return min(count, self._by_offset.up_to(offset))
         return count if self._sure_count is None else min(count, self._sure_count)
 
     def repeats(self, marker: int) -> int:
-        """How many messages its subscriber may get again."""
+        """Return how many messages the subscriber may get again."""
         return self._by_marker.up_to(marker) - self.place_of(marker)
 
 
 class _Counts:
-    """How many of rising numbers, which come part by part, are at most each of some bounds."""
+    """Counts, for each of some bounds, how many of the rising numbers given in parts do not exceed it."""
 
     def __init__(self, bounds: Iterable[int]) -> None:
         self.total = 0
@@ -175,14 +174,14 @@ class _Counts:
         self._passed: dict[int, int] = {}
 
     def add(self, numbers: Sequence[int]) -> None:
-        """The next part, not an empty one."""
+        """Add the next part, which must not be empty."""
         while self._open and self._open[-1] < numbers[-1]:
             bound = self._open.pop()
             self._passed[bound] = self.total + bisect_right(numbers, bound)
         self.total += len(numbers)
 
     def up_to(self, bound: int) -> int:
-        """How many of all were at most ``bound``, one of the bounds."""
+        """Return how many numbers did not exceed ``bound``, one of the bounds."""
         return self._passed.get(bound, self.total)
 
 
@@ -201,7 +200,7 @@ class _Scan:
         self.open.append((fault.offset, fault.code))
 
     def close(self, end: int) -> None:
-        """What is open ends where a message begins, or the data ends."""
+        """Close open damage at the start of the next message or at the end of the data."""
         if not self.open:
             return
         is_counted = self.index.marker_at(end) is not None or all(code in ONE_MESSAGE for _, code in self.open)
@@ -221,20 +220,20 @@ class _Scan:
         if reader.framing.provider is Provider.LZ4:
             self._decode(batch, reader)
         else:
-            self._tell(batch)
+            self._report(batch)
 
     def _decode(self, batch: Batch, reader: SegmentReader) -> None:
         data = SegmentData(reader.file, 0, self.size)
         undecodable: list[Fault] = []
         for part in decompress(batch, (MARKER, OFFSET), lz4_decoder(), MAX_BATCH_BYTES, undecodable.append):
-            self._tell(part)
+            self._report(part)
         for fault in undecodable:
             assert fault.offset is not None
             header = data.header(fault.offset, reader.framing)
             assert header is not None
             self.stretches.append(Stretch(fault.offset, header.end, fault.code))
 
-    def _tell(self, batch: Batch) -> None:
+    def _report(self, batch: Batch) -> None:
         self.count += batch.row_count
         if self.listener is not None:
             rows = batch.row_count
@@ -248,7 +247,7 @@ def scan(
     index: SegmentIndex | None = None,
     listener: Listener | None = None,
 ) -> SegmentState:
-    """Walk over a segment that nobody writes. Raises :class:`FileChanged` when it is cut meanwhile."""
+    """Walk over a segment that no process writes. Raises :class:`FileChanged` if it is cut during the walk."""
     size = file.size()
     index = index or no_index()
     walk = _Scan(log, size, index, listener)
@@ -269,14 +268,14 @@ def scan(
 
 
 def stays_readable(file: ReadableFile, state: SegmentState, framing: Framing) -> bool:
-    """Whether what is kept reads as it did before: the same number of messages, and no damage."""
+    """Whether the kept parts read as before: the same number of messages, and no damage."""
     after = scan(KeptBytes(file, state.kept), state.log, framing)
     return after.message_count == state.message_count and not after.stretches
 
 
 def holds_other_messages(file: ReadableFile, state: SegmentState, framing: Framing) -> bool:
-    """Whether in a damaged stretch there are messages of another kind, as when a program took a compressed journal for
-    a plain one and wrote on: everlog does not read them there, but they are none to cut out."""
+    """Whether a damaged stretch has messages of another framing, as after a program wrote plain messages to a
+    compressed journal: everlog does not read them there, but must not cut them out."""
     others = [other for other in KNOWN if other != LEGACY and other.provider is not framing.provider]
     return any(
         find_message(SegmentData(file, stretch.start, stretch.end), stretch.start, other, no_index()) is not None

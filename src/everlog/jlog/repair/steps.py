@@ -1,4 +1,4 @@
-"""The steps of a journal's repair. :mod:`everlog.jlog.repair.planning` says in which order they go, and why."""
+"""The steps of a journal's repair. :mod:`everlog.jlog.repair.planning` explains their order."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ FILE_MODE = 0o640
 
 
 def refuse_open(storage: WritableStorage, name: str) -> None:
-    """Raises :class:`StoreUnavailable` if a process has the file open. If the system can't say, the file counts as
-    closed."""
+    """Raises :class:`StoreUnavailable` if a process has the file open. If the system can't show that, the file counts
+    as closed."""
     if storage.exists(name) and storage.is_open_elsewhere(name):
         raise StoreUnavailable(
             name,
-            found="a process that has it open",
-            expected="none while it is changed",
+            found="a process has it open",
+            expected="no process while it is changed",
             hint="stop the journal's writers and readers first, then repair again; nothing was changed",
+            message=f"{name} is open in another process",
         )
 
 
 @contextlib.contextmanager
 def journal_locked(storage: WritableStorage) -> Iterator[None]:
-    """The metastore's lock, under which writers open a segment and segments are deleted."""
+    """Hold the metastore's lock, under which writers open segments and segments are deleted."""
     if not storage.exists(METASTORE):
         yield
         return
@@ -66,8 +67,8 @@ def keep(backup: Backup | None, file: ReadableFile, start: int = 0, end: int | N
 
 @dataclass(frozen=True, kw_only=True)
 class WriteMetastore(FolderStep):
-    """The metastore's fields: in place, in one write, for processes may have it mapped later on; one that is missing
-    appears at once."""
+    """Writes the metastore's fields in place, in one write, because processes may have it mapped; a missing file is
+    created atomically."""
 
     after_crash = "the old fields or the new ones, maybe with surplus bytes, which planning again cuts off"
 
@@ -130,8 +131,8 @@ class CreateSegment(FolderStep):
 
 @dataclass(frozen=True, kw_only=True)
 class MoveCheckpoint(FolderStep):
-    """A checkpoint: in place, in one write of eight bytes, under its lock, as its subscriber does; and under the
-    metastore's, so that no segment that it moves back to is deleted meanwhile."""
+    """Writes a checkpoint in place, in one write of eight bytes, under its lock, as its subscriber does; and under the
+    metastore's lock, so that no segment that it moves back to is deleted in between."""
 
     after_crash = "the old position or the new one, maybe with surplus bytes, which planning again cuts off"
 
@@ -168,33 +169,33 @@ class MoveCheckpoint(FolderStep):
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentStep(FolderStep):
-    """A change of a segment's data."""
+    """Changes a segment's data."""
 
     log: int
     framing: Framing
     state: SegmentState
 
     def index(self) -> SegmentIndex:
-        """The segment's index, as reading uses it."""
+        """Return the segment's index, as reading uses it."""
         return read_index(self.storage, self.log, self.state.size, self.framing.header_bytes)
 
     def compare(self, file: ReadableFile) -> None:
-        """Walk once more, now that the file is locked. Raises :class:`FileChanged`."""
+        """Walk again, now that the file is locked. Raises :class:`FileChanged` if the result differs."""
         if file.size() != self.state.size:
             raise changed(self.file, f"{file.size()} bytes", f"{self.state.size} bytes")
         if scan(file, self.log, self.framing, self.index()) != self.state:
-            raise changed(self.file, "other damage", "the damage found then")
+            raise changed(self.file, "other damage", "the damage found before")
 
     def keep_stretches(self, backup: Backup | None, file: ReadableFile) -> None:
-        """The bytes that are cut out, into the backup."""
+        """Copy the bytes that are cut out into the backup."""
         for stretch in self.state.stretches:
             keep(backup, file, stretch.start, stretch.end)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CutTail(SegmentStep):
-    """Cuts damage after the last message in place, under the segment's lock. Writers may be active: one that waits for
-    the lock finds the new end."""
+    """Cuts damage after the last message in place, under the segment's lock. Writers may be active: after waiting for
+    the lock they find the new end."""
 
     after_crash = "the segment cut or not; once cut, maybe index entries past its end, which planning again finds"
 
@@ -203,8 +204,8 @@ class CutTail(SegmentStep):
         self.expect_size(self.file, self.state.size)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`. The index goes after the cut, for what is damage may be known by it alone; a crash
-        between leaves entries behind the end, which the next repair finds."""
+        """See :class:`RepairStep`. The index is deleted after the cut, because it may be what shows the damage; a crash
+        in between leaves entries past the end, which the next repair finds."""
         end = self.state.kept_bytes
         self.check()
         with self.storage.open_writable(self.file) as file, locked(file):
@@ -218,8 +219,8 @@ class CutTail(SegmentStep):
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteSegment(SegmentStep):
-    """A segment without its damaged stretches, or with the headers of version 2: written anew beside it, then put in
-    its place at once. Nobody may have it open, for a writer would go on in the old file."""
+    """Rewrites a segment without its damaged stretches, or with the headers of version 2: writes a draft that replaces
+    it atomically. No process may have it open, because a writer would continue in the old file."""
 
     after_crash = "the old segment or the new one, maybe without its index; maybe a draft, which planning again deletes"
 
@@ -253,7 +254,7 @@ class RewriteSegment(SegmentStep):
                     raise
                 self.storage.sync_folder()
         size = self.state.kept_bytes
-        return f"wrote {self.file} anew: {self.state.message_count} messages, {self.state.size - size} bytes less"
+        return f"rewrote {self.file}: {self.state.message_count} messages, {self.state.size - size} bytes less"
 
     def _write_draft(self, file: WritableFile) -> None:
         self.storage.remove(self.draft)
@@ -268,7 +269,7 @@ class RewriteSegment(SegmentStep):
             draft.sync()
             whole = SegmentState(self.log, at, self.state.message_count, (), False)
             if not stays_readable(draft, whole, PLAIN if self.to_plain else self.framing):
-                raise changed(self.file, "a draft that does not read as the segment does", "one that does")
+                raise changed(self.file, "a draft that reads differently", "a draft that reads like the segment")
 
 
 class _PlainHeaders:
@@ -314,9 +315,9 @@ class DeleteSegment(SegmentStep):
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteIndex(FolderStep):
-    """Deletes a wrong index; readers build it again. Readers may be active."""
+    """Deletes a wrong index; readers rebuild it. Readers may be active."""
 
-    after_crash = "the index, empty or not, or none: readers build it again"
+    after_crash = "the index, empty or not, or none: readers rebuild it"
 
     log: int
     size: int
@@ -337,7 +338,7 @@ class DeleteIndex(FolderStep):
 
 @contextlib.contextmanager
 def index_locked(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
-    """A segment's index, locked, if it has one. Who locks the segment too locks the index first, as the C library's
+    """Lock a segment's index, if it has one. To lock both, lock the index before the segment, as the C library's
     readers do, and writers that cut a torn end."""
     name = index_name(log)
     if not storage.exists(name):
@@ -348,9 +349,9 @@ def index_locked(storage: WritableStorage, log: int) -> Iterator[WritableFile | 
 
 
 def drop_index(storage: WritableStorage, log: int, index: WritableFile | None) -> None:
-    """Empty an index that is locked, then delete it: a reader that has it open fills it again, all others make a new
-    one. On disk on return, so that an old index never meets new data. Raises :class:`FileChanged` for one that a reader
-    has made since: it can't be locked behind the segment."""
+    """Empty a locked index, then delete it: a reader that has it open refills it, all others create a new one. The
+    deletion is on disk on return, so that an old index never meets new data. Raises :class:`FileChanged` if a reader
+    has created one since: it can't be locked after the segment."""
     name = index_name(log)
     if index is not None:
         index.truncate(0)

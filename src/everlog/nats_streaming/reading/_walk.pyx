@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Compiled walkers; :mod:`everlog.nats_streaming.reading.walk_twin` says what each does. No row holds the GIL."""
+"""Compiled walkers, documented in :mod:`everlog.nats_streaming.reading.walk_twin`. They walk without the GIL."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -57,7 +57,7 @@ cdef inline int read_varint(const uint8_t** at, const uint8_t* end, uint64_t* va
 
 
 cdef int parse_message(const uint8_t* p, const uint8_t* end, Parsed* out) noexcept nogil:
-    """0, or -1 where the bytes are no message."""
+    """Return 0, or -1 if the bytes are not a message."""
     cdef uint64_t tag, number, value
     cdef int wire, k
     out.sequence = 0

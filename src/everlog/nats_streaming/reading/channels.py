@@ -19,7 +19,7 @@ from everlog.kernel.sources import Bytes, Source, Value
 from everlog.nats_streaming.format.limits import Limits
 from everlog.nats_streaming.format.names import channel_bytes
 from everlog.nats_streaming.reading import walk_twin as row
-from everlog.nats_streaming.reading.decrypting import Decrypter, bytes_column, tell_sealed
+from everlog.nats_streaming.reading.decrypting import Decrypter, bytes_column, report_encrypted
 from everlog.nats_streaming.reading.encryption import MasterKey
 from everlog.nats_streaming.reading.index import IndexLookup
 from everlog.nats_streaming.reading.retention import Entry, Kept, apply_limits
@@ -225,7 +225,7 @@ class Channel:
             for batch in _finish(sink, columns, decrypter):
                 if is_first:
                     is_first = False
-                    tell_sealed(batch, self.name, self.folder.folder, request.on_fault)
+                    report_encrypted(batch, self.name, self.folder.folder, request.on_fault)
                 yield batch
 
 
@@ -314,13 +314,13 @@ class PlanWalk:
             return
         with file:
             if index is None:
-                yield from self._go(file, None, state, walker, state.extents, end)
+                yield from self._walk_extents(file, None, state, walker, state.extents, end)
                 return
             with index:
                 lookup = IndexLookup(index, state.count)
-                yield from self._go(file, lookup, state, walker, _clip(state, lookup, first, end), end)
+                yield from self._walk_extents(file, lookup, state, walker, _clip(state, lookup, first, end), end)
 
-    def _go(
+    def _walk_extents(
         self,
         file: ReadableFile,
         lookup: IndexLookup | None,

@@ -1,4 +1,4 @@
-"""Decrypts the payloads of batches. Messages that cannot be decrypted are reported as faults and left out."""
+"""Decrypts the payloads of batches. Messages that cannot be decrypted are reported as faults and omitted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def undecryptable(stream: str, file: str, offset: int, sequence: int, length: in
     )
 
 
-def tell_sealed(batch: Batch, stream: str, folder: str, on_fault: FaultSink) -> None:
+def report_encrypted(batch: Batch, stream: str, folder: str, on_fault: FaultSink) -> None:
     """Report a note if all payloads of a batch look encrypted. Without a key they are returned encrypted, and a reader
     could mistake them for data."""
     ends, values = batch.data["payload"].offsets, memoryview(batch.data["payload"].values)

@@ -124,7 +124,10 @@ def _bytes_of(secret: str) -> bytes:
         return secret.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise KeyRefused(
-            "encryption_key", found="a text with half of a surrogate pair", expected="valid text, or bytes"
+            "encryption_key",
+            found="text with half of a surrogate pair",
+            expected="valid text or bytes",
+            message="encryption_key must be valid text or bytes, not text with half of a surrogate pair",
         ) from None
 
 
@@ -136,7 +139,7 @@ def _key_file(path: str) -> bytes:
             "encryption_key_file",
             found=f"{path!r}: {error.found}",
             expected=error.expected or "a key file",
-            message=f"encryption_key_file: {error}",
+            message=f"encryption_key_file: can't read {path!r}: {error.found}",
         ) from None
     return secret.removesuffix(b"\n").removesuffix(b"\r")
 

@@ -173,7 +173,7 @@ class IndexLookup:
                 return
             yield entry
 
-    def behind(self, offset: int) -> int:
+    def after(self, offset: int) -> int:
         """Return the number of the first record that starts after ``offset`` in the ``.dat`` file; ``count`` if none
         does."""
         return self._bisect(lambda entry: bool(entry.offset <= offset))

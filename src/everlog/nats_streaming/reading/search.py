@@ -12,16 +12,15 @@ HEADER = RecordHeader.size
 SEARCH_BYTES = 1 << 20
 _ZEROS = bytes(SEARCH_BYTES)
 MAX_RETRIES = 1024
-"""How far a sequence may go back behind damage: a server writes at most this many messages before it writes their
-index."""
+"""How far a sequence may go back after damage: a server writes at most this many messages before their index."""
 
 _PREFIX_BYTES = 1 + 10 + 1 + 5
 """Longest start of a payload up to the channel's name."""
 
 
 class MessageSearch:
-    """Finds messages of the channel whose name is ``channel``. The last block is kept, so that a search that begins
-    where the one before ended reads nothing twice."""
+    """Finds messages of the channel ``channel``. The last block is cached, so that a search that begins where the
+    previous one ended reads nothing twice."""
 
     def __init__(self, file: ReadableFile, channel: bytes, crc: Crc32, budget: Budget) -> None:
         self._file = file
@@ -33,8 +32,8 @@ class MessageSearch:
         self._block = b""
 
     def find(self, at: int, end: int, last: int) -> int | None:
-        """The first whole message from ``at`` on that has a right checksum and a sequence that can follow ``last``
-        (0: any). ``None`` where there is none before ``end``, or where the budget is spent."""
+        """Return the offset of the first whole message from ``at`` on with a right checksum and a sequence that can
+        follow ``last`` (0: any); ``None`` if none starts before ``end`` or the budget is spent."""
         place = at
         while place < end:
             if not self._load(place, end):
@@ -53,8 +52,8 @@ class MessageSearch:
         return None
 
     def follows(self, at: int, end: int, lost: int) -> bool:
-        """Whether the message behind ``lost`` seems to start at ``at``; the walker looks closer. Any other one there
-        would mean that the damaged length leads too far."""
+        """Whether the message after sequence ``lost`` seems to start at ``at``; the walker then checks it. Any other
+        message there means that the damaged length is wrong."""
         head = self._file.read_at(at, min(self._overlap, end - at))
         if len(head) < HEADER:
             return False
@@ -65,9 +64,9 @@ class MessageSearch:
         return bool(at + HEADER + length <= end and head.startswith(self._pattern, after))
 
     def _load(self, place: int, end: int) -> bool:
-        """Have a block that holds ``place``, or what follows the hole there; whether there is any data to look at."""
-        behind = self._base + len(self._block)
-        if self._base <= place and (place + self._overlap < behind or end <= behind):
+        """Load the block with ``place``, or with what follows a hole there; return whether there is data to search."""
+        block_end = self._base + len(self._block)
+        if self._base <= place and (place + self._overlap < block_end or end <= block_end):
             return True
         data = self._file.next_data(place)
         if data >= end:
@@ -104,7 +103,7 @@ def _varint(value: int) -> bytes:
 
 
 def _sequence_of(data: bytes, at: int) -> tuple[int, int]:
-    """The sequence that a payload starts with and the offset behind it; 0 where it starts otherwise."""
+    """The sequence at a payload's start and the offset after it; sequence 0 if the payload starts otherwise."""
     if data[at : at + 1] != b"\x08":
         return 0, at
     try:
@@ -114,8 +113,8 @@ def _sequence_of(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _payload_start(block: bytes, subject: int) -> int:
-    """Where the payload starts whose subject field is at ``subject``: a tag and a varint before it. -1 where there is
-    no such, or no room for a header before it."""
+    """The start of the payload whose subject field is at ``subject``, with a tag and a varint before it; -1 if there is
+    none, or no room for a header before it."""
     at = subject - 1
     if at < 1 or block[at] > 0x7F:
         return -1

@@ -1,10 +1,10 @@
-"""Going over the records of one slice, through damage.
+"""Reads the records of one slice, skipping damage.
 
-With a good index its entries decide: the walker goes over the stretches of the ``.dat`` file that they cover, and
-behind a damaged record the next entry says where to go on. Without one the records are gone over one after the other;
-behind damage, reading goes on where the damaged record claims to end if the next message starts there, else at the
-next place where a whole message of this channel with a right checksum and a possible sequence is. Where sequences go
-back, a server that had lost records of its index wrote them again: of each sequence the last record counts."""
+With a good index its entries decide: the walker reads the parts of the ``.dat`` file that they cover, and after a
+damaged record continues at the next entry. Without one it reads record by record; after damage it continues where the
+damaged record claims to end if the next message starts there, otherwise at the next whole message of this channel with
+a right checksum and a plausible sequence. Sequences go back if a server lost records of its index and wrote them again:
+the last record of each sequence counts."""
 
 from __future__ import annotations
 
@@ -38,22 +38,21 @@ HEADER = RecordHeader.size
 FIRST_RECORD = 4
 MAX_WINDOW_BYTES = MAX_RECORD_BYTES + HEADER
 _CHECKED = (BAD_CRC, BAD_MESSAGE, OUT_OF_ORDER)
-"""What a walker says of a record that it read to its end."""
+"""The walker's results for a record that it read to its end."""
 
 DamageSink = Callable[[str, int, int, str, str, int], None]
-"""``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are passed
-over; ``sequence`` is the one that a reader loses first, as far as can be told."""
+"""``damage(code, start, end, found, expected, sequence)``: bytes ``start`` to ``end`` of the ``.dat`` file are skipped;
+``sequence`` is the first lost one, as far as that is known."""
 
 
 class Regressions:
-    """Where sequences went back, and so which records a later one replaces: pieces of a file with an upper bound
-    each."""
+    """Collects where sequences go back, and so which records later ones replace, as extents with an upper bound."""
 
     def __init__(self) -> None:
         self._marks: list[tuple[int, int]] = []
 
     def add(self, offset: int, sequence: int) -> None:
-        """At ``offset`` a record with ``sequence`` comes after one that has it or a higher one."""
+        """Note that the record at ``offset`` has ``sequence``, which is not above the one before."""
         while self._marks and self._marks[-1][1] >= sequence:
             self._marks.pop()
         self._marks.append((offset, sequence))
@@ -62,7 +61,7 @@ class Regressions:
         return len(self._marks)
 
     def extents(self, start: int, end: int) -> tuple[Extent, ...]:
-        """The pieces from ``start`` to ``end``."""
+        """Return the extents from ``start`` to ``end``."""
         out = []
         for offset, sequence in self._marks:
             out.append(Extent(start, offset, sequence))
@@ -82,8 +81,8 @@ class SliceFile:
 
 
 class SliceReader:
-    """Records of one ``.dat`` file into a walker's sink. With ``marks``, sequences that go back are
-    noted there and their records taken; without, they are damage."""
+    """Reads the records of one ``.dat`` file into a walker's sink. With ``marks``, records whose sequences go back are
+    noted there and accepted; without, they are damage."""
 
     def __init__(
         self, source: SliceFile, lookup: IndexLookup | None, damage: DamageSink, marks: Regressions | None = None
@@ -103,13 +102,13 @@ class SliceReader:
 
     @property
     def _search(self) -> MessageSearch:
-        """Made where there is damage."""
+        """The search for the next message, created at the first damage."""
         if self._kept_search is None:
             self._kept_search = MessageSearch(self._file, self._channel, self._crc, self._budget)
         return self._kept_search
 
     def run(self, walker: RecordWalker, start: int, end: int) -> Iterator[None]:
-        """Go over bytes ``start`` to ``end``; yields where the sink is full. Raises :class:`FileChanged`."""
+        """Read bytes ``start`` to ``end``; yield whenever the sink is full. Raises :class:`FileChanged`."""
         self._walked_from = start
         window = Window(self._file.read_into, start, end, max_bytes=MAX_WINDOW_BYTES)
         window.refill()
@@ -141,7 +140,7 @@ class SliceReader:
         raise FileChanged(self._file.name, offset=there, found="the end of the file", expected=f"bytes up to {end}")
 
     def _pass_over(self, status: int, walker: RecordWalker, window: Window, end: int) -> int | None:
-        """Report what the walker stopped at and say where to go on; ``None`` where the rest is lost."""
+        """Report the damage that stopped the walker; return where to continue, ``None`` if the rest is lost."""
         at = window.address
         code, found, expected = self._describe(status, walker, window, end)
         lost = walker.found_sequence + (status != OUT_OF_ORDER)
@@ -154,7 +153,7 @@ class SliceReader:
             code = "zero-padding" if after is None else "zero-hole"
         else:
             after = self._by_chain(status, walker, at, end, lost)
-        if not self._pay(status, at, after, at + walker.needed):
+        if not self._charge(status, at, after, at + walker.needed):
             after = None
         stop = end if after is None else min(after, end)
         self._passed_to, self._walked_from, self._lost = stop, stop, lost
@@ -182,18 +181,18 @@ class SliceReader:
         assert status == BAD_MESSAGE
         return "bad-message", "a payload that does not parse", "a message with a sequence"
 
-    def _pay(self, status: int, at: int, after: int | None, claimed: int) -> bool:
-        """Pay for what was checked in vain: the bytes up to ``claimed`` that are gone over again from ``after`` on.
-        False where nothing is left to pay from."""
+    def _charge(self, status: int, at: int, after: int | None, claimed: int) -> bool:
+        """Charge the budget for bytes that are read again: those from ``after`` to ``claimed``. Return false if the
+        budget is spent."""
         self._budget.earn(at - self._walked_from)
         if status in _CHECKED and after is not None and after < claimed:
             self._budget.spend(claimed - after)
         return not self._budget.is_spent
 
     def _by_index(self, at: int) -> tuple[int, int | None]:
-        """The damaged record's sequence, and where the next one starts. Raises :class:`FileChanged`."""
+        """Return the damaged record's sequence, and where the next record starts. Raises :class:`FileChanged`."""
         assert self._lookup is not None
-        i = self._lookup.behind(at)
+        i = self._lookup.after(at)
         lost = self._lookup.entry(i - 1).sequence if i > 0 else 0
         if i == self._lookup.count:
             return lost, None
@@ -213,7 +212,7 @@ class SliceReader:
 def fault_of(
     name: str, stream: str, code: str, start: int, end: int, found: str, expected: str, sequence: int
 ) -> Fault:
-    """A fault in a ``.dat`` file that a reader met."""
+    """Make the fault for damage in a ``.dat`` file."""
     if code == "zero-padding":
         return Fault(
             code,
@@ -232,7 +231,7 @@ def fault_of(
             start,
             f"{end - start} bytes of zeros",
             expected,
-            "nothing here; a server stops at the zeros and cuts the file there",
+            "nothing here; but a server stops at the zeros and cuts the file there",
             "rebuild the index from all records before a server starts",
             stream=stream,
             address=str(sequence),

@@ -1,4 +1,4 @@
-"""What a channel's folder holds, and what is known of a slice once its index or its records were looked at."""
+"""Lists a channel's folder, and describes the state of its slices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from everlog.nats_streaming.reading.walk_status import NO_BOUND
 
 
 class Slice(NamedTuple):
-    """A pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` where the file is
+    """A slice's pair of files. Names are relative to the store; ``dat_size`` or ``idx_size`` is ``None`` if the file is
     missing."""
 
     number: int
@@ -34,24 +34,24 @@ class Slice(NamedTuple):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether a file has no whole version word, as in the moment when a server makes it."""
+        """Whether a file's version word is incomplete, as when a server is just creating the file."""
         return any(size is not None and size < FileVersion.size for size in (self.dat_size, self.idx_size))
 
 
 MAX_RELISTINGS = 3
 SECONDS_BETWEEN_LISTINGS = (0.001, 0.004, 0.016)
 SECONDS_FOR_ALL = 0.5
-"""So long at most a look at all of a store's channels waits: a power cut may have left unfinished slices in each."""
+"""The longest wait for all channels of a store together: a power cut may have left unfinished slices in each."""
 
 
 @dataclass(slots=True)
 class Patience:
-    """Time that is left for waiting. Shared by the channels of a store."""
+    """The time left for waiting, shared by the channels of a store."""
 
     left_s: float = SECONDS_FOR_ALL
 
     def wait(self, seconds: float) -> bool:
-        """Wait, if there is time left; whether there was."""
+        """Wait if enough time is left; return whether it was."""
         if self.left_s < seconds:
             return False
         self.left_s -= seconds
@@ -60,8 +60,7 @@ class Patience:
 
 
 class ChannelFolder(NamedTuple):
-    """A channel's files. ``others`` are names that mean nothing here; ``bad_names`` look like slices and have no good
-    number."""
+    """A channel's files. ``others`` are unrelated names; ``bad_names`` look like slices without a valid number."""
 
     name: str
     folder: str
@@ -73,13 +72,13 @@ class ChannelFolder(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing in it that a server wrote."""
+        """Whether the folder has no file that a server wrote."""
         return not self.slices and not self.orphan_indexes and self.subs_size is None
 
 
 def list_channel(storage: Storage, folder: str, patience: Patience) -> ChannelFolder:
-    """Look at a channel's folder. A server makes and deletes the two files of a slice one after the other: where an
-    index is alone, or a file has no version word, the folder is listed again after a while. Raises
+    """List a channel's folder. A server creates and deletes the two files of a slice one after the other: if an index
+    has no ``.dat`` file, or a file no version word, the folder is listed again after a wait. Raises
     :class:`~everlog.errors.StoreUnavailable`."""
     found = _list_channel(storage, folder)
     for wait in SECONDS_BETWEEN_LISTINGS:
@@ -92,7 +91,7 @@ def list_channel(storage: Storage, folder: str, patience: Patience) -> ChannelFo
 
 
 def is_gone(storage: Storage, piece: Slice) -> bool:
-    """Whether a file of a slice that was listed is there no more."""
+    """Whether a file of a listed slice has been deleted since."""
     there = storage.exists(piece.dat) and (piece.idx_size is None or storage.exists(piece.idx))
     return piece.dat_size is not None and not there
 
@@ -137,8 +136,8 @@ def _list_channel(storage: Storage, folder: str) -> ChannelFolder:
 
 
 class Extent(NamedTuple):
-    """Bytes ``start`` to ``end`` of a ``.dat`` file, one record after the other; those with ``below`` or a higher
-    sequence were written again further on and do not count."""
+    """Bytes ``start`` to ``end`` of a ``.dat`` file, with contiguous records. Records with sequence ``below`` or higher
+    were written again later and do not count."""
 
     start: int
     end: int
@@ -147,8 +146,8 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SliceState:
-    """What a slice holds. ``indexed``: its index is good and decides; else the records were gone over one by one.
-    ``byte_count`` as the server counts. ``faults`` concern the slice as a whole."""
+    """A slice's totals. ``indexed``: its index is good and decides; otherwise the records were read one by one.
+    ``byte_count`` is counted as the server does. ``faults`` concern the slice as a whole."""
 
     slice: Slice
     indexed: bool
@@ -163,12 +162,12 @@ class SliceState:
 
     @property
     def data_end(self) -> int:
-        """Offset behind the last extent in the ``.dat`` file."""
+        """The offset after the last extent in the ``.dat`` file."""
         return self.extents[-1].end if self.extents else 4
 
 
 class Part(NamedTuple):
-    """The sequences of a slice that are part of its channel: ``first <= sequence < end``."""
+    """The sequences that a slice contributes to its channel: ``first <= sequence < end``."""
 
     state: SliceState
     first: int
@@ -176,15 +175,15 @@ class Part(NamedTuple):
 
 
 def arrange(states: list[SliceState]) -> list[Part]:
-    """Parts in the order of their sequences. Where slices hold the same ones, the slice with the higher number has
-    the say; one that was put aside has it last."""
+    """Return the parts in sequence order. If slices overlap, the one with the higher number wins; ``.bak`` slices come
+    last."""
     full = [s for s in states if s.count]
     ordered = sorted(full, key=lambda s: s.first)
     if all(a.last < b.first for a, b in itertools.pairwise(ordered)):
         return [Part(s, s.first, s.last + 1) for s in ordered]
     edges = sorted({s.first for s in full} | {s.last + 1 for s in full})
     parts: list[Part] = []
-    holders: list[tuple[bool, int, int]] = []  # a heap: the one that has the say is first; others may be at their end
+    holders: list[tuple[bool, int, int]] = []  # a heap: the winner is first; others may have ended already
     begun = 0
     for first, end in itertools.pairwise(edges):
         while begun < len(ordered) and ordered[begun].first <= first:
@@ -204,15 +203,15 @@ def arrange(states: list[SliceState]) -> list[Part]:
 
 
 def slice_gone(state: SliceState, stream: str) -> Fault:
-    """A slice that was there when the channel was looked at."""
+    """Make the fault for a slice that was deleted after the channel was listed."""
     return Fault(
         "slice-gone-while-read",
         state.slice.dat,
         None,
         "no such file",
         f"{state.slice.dat_size} bytes, as when the folder was listed",
-        f"{state.count} messages, sequences {state.first} to {state.last}; a server's limits do without them",
-        "none: to keep messages, raise the server's limits",
+        f"{state.count} messages, sequences {state.first} to {state.last}, which a server's limits removed",
+        "none; to keep messages, raise the server's limits",
         stream=stream,
         address=str(state.first),
     )

@@ -1,4 +1,4 @@
-"""Where a channel is cut into splits: at slices and, where a large one has a good index, at records of it."""
+"""Cuts a channel into splits: at slices and, within a large slice with a good index, at records."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from everlog.nats_streaming.reading.slices import ChannelFolder, Part
 MIN_PIECE_BYTES = 1 << 16
 """A slice is not cut into smaller pieces."""
 MAX_PIECES = 4096
-"""Of one slice: each is looked up in the index when a query is planned."""
+"""Most pieces of one slice: each is looked up in the index when a query is planned."""
 MAX_SEQUENCE = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PartPiece:
-    """A part of a channel that lies in one slice, and the bytes in it; ``is_whole``: all that the slice gives."""
+    """A part of a channel within one slice, and its size; ``is_whole``: all that the slice contributes."""
 
     part: Part
     byte_count: int
@@ -29,8 +29,8 @@ class PartPiece:
 
 
 def plan_splits(channel: Channel, stream: str, start: int | None, end: int | None, split_bytes: int) -> list[Split]:
-    """Splits of about ``split_bytes`` that hold the messages ``start <= sequence < end``. Their ranges meet without
-    holes, so that damage between slices is told by one of them."""
+    """Plan splits of about ``split_bytes`` with the messages ``start <= sequence < end``. Their ranges are contiguous,
+    so that exactly one of them reports damage between slices."""
     plan = channel.plan()
     low, high = 0 if start is None else start, MAX_SEQUENCE + 1 if end is None else end
     groups: list[list[PartPiece]] = []
@@ -56,7 +56,7 @@ def plan_splits(channel: Channel, stream: str, start: int | None, end: int | Non
 
 
 def _bare(channel: Channel) -> ChannelFolder:
-    """The folder without its list of files: all that a walk over a plan needs."""
+    """The folder without its list of files, which a walk over a plan does not need."""
     return channel.folder._replace(slices=(), orphan_indexes=(), others=(), bad_names=())
 
 
@@ -70,29 +70,29 @@ def _pieces(storage: Storage, plan: Plan, piece_bytes: int) -> Iterator[PartPiec
 
 
 def _cut(storage: Storage, part: Part, piece_bytes: int) -> Iterator[PartPiece]:
-    """Pieces of a part whose index is good. What is wrong with the slice as a whole is told with the first."""
+    """Cut a part with a good index into pieces. The first one reports the faults of the whole slice."""
     size = part.state.data_end
     count = min(max(round(size / piece_bytes), 2), MAX_PIECES)
     edges = [(part.first, 0)]
     with storage.open(part.state.slice.idx) as file:
         lookup = IndexLookup(file, part.state.count)
         for k in range(1, count):
-            number = lookup.behind(size * k // count)
+            number = lookup.after(size * k // count)
             if number < lookup.count:
                 entry = lookup.entry(number)
                 if edges[-1][0] < entry.sequence < part.end:
                     edges.append((entry.sequence, entry.offset))
     edges.append((part.end, size))
-    for number, ((first, at), (end, behind)) in enumerate(itertools.pairwise(edges)):
+    for number, ((first, at), (end, next_at)) in enumerate(itertools.pairwise(edges)):
         state = part.state if number == 0 else replace(part.state, faults=())
-        yield PartPiece(Part(state, first, end), behind - at, is_whole=len(edges) == 2)
+        yield PartPiece(Part(state, first, end), next_at - at, is_whole=len(edges) == 2)
 
 
 def times_of(split: Split) -> SplitTimes:
-    """The times of a split's first and last slice, as the index tells them. Of a piece of a slice it is the slice's: a
-    server's times only rise."""
+    """Return the times of a split's first and last slice, from the index. A piece of a slice gets the whole slice's
+    times: a server's times only rise."""
     plan: Plan = split.context[1]
-    if plan.lost or not plan.parts:  # whoever scans it tells what is lost, of whatever time
+    if plan.lost or not plan.parts:  # the scan must report what is lost, whatever its time
         return SplitTimes()
     first = min(part.state.first_timestamp_ns for part in plan.parts)
     last = max(part.state.max_timestamp_ns for part in plan.parts)

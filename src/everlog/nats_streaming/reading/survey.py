@@ -17,18 +17,18 @@ from everlog.nats_streaming.format.records import crc_text, version_fault
 from everlog.nats_streaming.reading.index import IndexFold, IndexProblem, fold_index, grow_index, whole_bytes
 from everlog.nats_streaming.reading.slice_reader import FIRST_RECORD, Regressions, SliceFile, SliceReader
 from everlog.nats_streaming.reading.slices import Extent, Slice, SliceState
-from everlog.nats_streaming.reading.small_files import Surveyed, held
+from everlog.nats_streaming.reading.small_files import Surveyed, read_if_small
 from everlog.nats_streaming.reading.walk import RecordWalker
 
 HEADER = RecordHeader.size
 
 
 def no_damage(code: str, start: int, end: int, found: str, expected: str, sequence: int) -> None:
-    """For a pass whose damage is reported by another."""
+    """Ignore damage that another pass reports."""
 
 
 class Surveyor:
-    """Looks at slices of one channel. ``crc`` is the store's checksum, ``check`` whether it is compared on all
+    """Surveys slices of one channel. ``crc`` is the store's checksum; ``check`` says whether it is compared on all
     records."""
 
     def __init__(self, storage: Storage, stream: str, channel: bytes, crc: Crc32, check: bool) -> None:
@@ -39,10 +39,10 @@ class Surveyor:
         self._check = check
 
     def survey(self, piece: Slice) -> Surveyed:
-        """A slice that has its ``.dat`` file. Raises :class:`StoreUnavailable`."""
+        """Survey a slice that has its ``.dat`` file. Raises :class:`StoreUnavailable`."""
         with self._storage.open(piece.dat) as file:
             index, fold, problem = self._index(piece)
-            records = held(file)  # after the index: a server writes a record before its index entry
+            records = read_if_small(file)  # after the index: a server writes a record before its index entry
             state = self._state(piece, records, fold, problem)
         return Surveyed(state, *(f if isinstance(f, BytesFile) else None for f in (records, index)))
 
@@ -66,14 +66,14 @@ class Surveyor:
         if problem is not None:
             faults.append(self._index_fault(piece, problem))
         if self._check and (polynomial := fitting_polynomial(self._storage, piece.dat, self._crc)) is not None:
-            # None of the checksums fits: one fault says it all.
+            # None of the checksums fits: one fault covers them all.
             fault = polynomial_fault(piece.dat, self._crc.polynomial, polynomial)
             return SliceState(piece, False, faults=(replace(fault, stream=self._stream),))
         return self._records(file, size, piece, tuple(faults))
 
     def grow(self, piece: Slice, fold: IndexFold | None) -> tuple[SliceState, IndexFold] | None:
-        """A slice that is written, by what came to its index since ``fold``; ``None`` where the index does not do. Of a
-        record that is being written to the index nothing is taken. Raises :class:`StoreUnavailable`."""
+        """Survey a slice that is being written, by the entries appended to its index since ``fold``; ``None`` if the
+        index is not good. An incomplete index record is ignored. Raises :class:`StoreUnavailable`."""
         if piece.idx_size is None:
             return None
         with self._storage.open(piece.dat) as file, self._storage.open(piece.idx) as index:
@@ -89,7 +89,7 @@ class Surveyor:
             return _indexed(piece, fold, ()), fold
 
     def missing(self, piece: Slice) -> SliceState:
-        """An index without its ``.dat`` file: what it says is lost."""
+        """Report an index without its ``.dat`` file: its messages are lost."""
         _, fold, _ = self._index(piece)
         lost = f"{fold.walker.count} messages" if fold is not None else "the slice's messages"
         first = last = 0
@@ -114,7 +114,7 @@ class Surveyor:
             return None, None, IndexProblem("index-missing", 0, "no index", "an .idx file")
         try:
             with self._storage.open(piece.idx) as file:
-                index = held(file)
+                index = read_if_small(file)
                 fold = fold_index(index, index.size(), self._crc if self._check else None)
         except StoreUnavailable as error:
             return None, None, IndexProblem("index-damaged", 0, str(error.found), "a readable index")
@@ -153,7 +153,8 @@ class Surveyor:
     def _message_problem(
         self, file: ReadableFile, size: int, offset: int, length: int | None, sequence: int | None
     ) -> tuple[str, str] | None:
-        """What is wrong with the message at ``offset``: found and expected; its checksum is always compared."""
+        """Return what is wrong with the message at ``offset``, as found and expected, or ``None``. Its checksum is
+        always compared."""
         where = f"record at {offset} of the .dat file"
         data = file.read_at(offset, HEADER + length) if length is not None else file.read_at(offset, HEADER)
         if len(data) < HEADER:
@@ -180,7 +181,7 @@ class Surveyor:
         return None
 
     def _records(self, file: ReadableFile, size: int, piece: Slice, faults: tuple[Fault, ...]) -> SliceState:
-        """Go over all records; where sequences go back, a second time for those that count."""
+        """Read all records; if sequences go back, read a second time for those that count."""
         marks = Regressions()
         walker = self._pass(file, size, marks, (Extent(FIRST_RECORD, size),))
         extents = marks.extents(FIRST_RECORD, size)

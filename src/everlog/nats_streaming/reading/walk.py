@@ -1,5 +1,4 @@
-"""The walkers: compiled, or their twins in plain Python. See :mod:`everlog.nats_streaming.reading.walk_twin` for what
-each does."""
+"""The walkers, compiled or in plain Python. :mod:`everlog.nats_streaming.reading.walk_twin` documents them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Walkers in plain Python: the specification of ``_walk.pyx``, and what runs where that was not built.
+"""Walkers in plain Python: the specification of ``_walk.pyx``, used if that is not built.
 
-A :class:`RecordWalker` goes over the records of a ``.dat`` file, an :class:`IndexWalker` over those of an ``.idx``
-file. Each reads ``data[start:end]`` and never a byte outside of it, stops before the first record that it can't give,
-and says why with a number from :mod:`everlog.nats_streaming.reading.walk_status`; ``at`` is then that record's offset
-in ``data``. What to do about damage is the caller's to decide."""
+A :class:`RecordWalker` walks the records of a ``.dat`` file, an :class:`IndexWalker` those of an ``.idx`` file. Each
+reads only ``data[start:end]``, stops before the first record that it can't accept, and returns the reason, a number of
+:mod:`everlog.nats_streaming.reading.walk_status`; ``at`` is then that record's offset in ``data``. The caller decides
+how to handle damage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_OFFSET = 1 << 62
 
 
 def parse_message(data: Readable, start: int, end: int) -> tuple[int, int, list[tuple[int, int]]] | None:
-    """Sequence, timestamp and the spans of data, subject and reply; ``None`` where the bytes are no message."""
+    """Return sequence, timestamp and the spans of data, subject and reply; ``None`` if the bytes are not a message."""
     sequence = timestamp = 0
     spans = [(start, start)] * 3
     try:
@@ -58,12 +58,12 @@ def parse_message(data: Readable, start: int, end: int) -> tuple[int, int, list[
 
 
 class RecordWalker:
-    """Records of a ``.dat`` file into ``sink``.
+    """Walks the records of a ``.dat`` file and adds them to ``sink``.
 
-    ``crc`` checks each payload; ``None`` checks none. Records whose sequence is below ``first_sequence``, or is
-    ``below_sequence`` or above, are checked, not given and not counted. ``last_sequence`` is that of the last record
-    given (0: none yet); sequences must rise. ``count`` and ``byte_count`` are of the records given, bytes as the
-    server counts them (40 more than the payload for each)."""
+    ``crc`` checks each payload; ``None`` checks none. Records with a sequence below ``first_sequence``, or from
+    ``below_sequence`` on, are checked but neither added nor counted. ``last_sequence`` is that of the last added record
+    (0: none yet); sequences must rise. ``count`` and ``byte_count`` cover the added records, with bytes as the server
+    counts them (40 more than each payload)."""
 
     def __init__(self, sink: RowSink, crc: Crc32 | None, slice_number: int) -> None:
         self.sink = sink
@@ -82,7 +82,7 @@ class RecordWalker:
         self.max_timestamp = 0
 
     def walk(self, data: Readable, start: int, end: int, base: int) -> int:
-        """Go over ``data[start:end]``; ``base`` is the file offset of ``data[0]``."""
+        """Walk ``data[start:end]``; ``base`` is the file offset of ``data[0]``."""
         if not 0 <= start <= end <= len(data):
             raise ValueError(f"{start} to {end} is outside of {len(data)} bytes")
         self.at = start
@@ -135,11 +135,11 @@ class RecordWalker:
 
 
 class IndexWalker:
-    """Records of an ``.idx`` file: checked, folded, and given to ``sink`` where there is one (frame columns: fields of
-    :class:`IndexRecord`).
+    """Walks the records of an ``.idx`` file: checks them, adds up totals, and adds them to ``sink`` if given (frame
+    columns: fields of :class:`IndexRecord`).
 
-    ``next_offset`` is where in the ``.dat`` file the record after the last one starts. At :data:`BREAK` the caller
-    sets it to the entry's offset and goes on."""
+    ``next_offset`` is where the record after the last one starts in the ``.dat`` file. After :data:`BREAK` the caller
+    sets it to the entry's offset and continues."""
 
     def __init__(self, sink: RowSink | None, crc: Crc32 | None) -> None:
         self.sink = sink
@@ -156,7 +156,7 @@ class IndexWalker:
         self.byte_count = 0
 
     def walk(self, data: Readable, start: int, end: int) -> int:
-        """Go over ``data[start:end]``."""
+        """Walk ``data[start:end]``."""
         if not 0 <= start <= end <= len(data):
             raise ValueError(f"{start} to {end} is outside of {len(data)} bytes")
         self.at = start

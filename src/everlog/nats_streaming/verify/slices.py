@@ -1,5 +1,4 @@
-"""Checking one slice: every record against its checksum and against the index, and the bytes that the index does not
-cover."""
+"""Verifies one slice: every record against its checksum and the index, and the bytes that the index does not cover."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ Entry = tuple[int, int, int, int]
 
 
 class SliceCheck:
-    """One slice of the channel ``stream``. Faults go to ``add``; counts to ``report``."""
+    """Verifies slices of the channel ``stream``. Faults go to ``add``, counts to ``report``."""
 
     def __init__(
         self, reading: Reading, stream: str, channel: bytes, report: Report, add: Callable[[Fault], None]
@@ -57,8 +56,7 @@ class SliceCheck:
         self.sampled = 0
 
     def run(self, state: SliceState) -> None:
-        """Check a slice that has its ``.dat`` file. Raises :class:`~everlog.errors.EverlogError` where it can't be
-        read on."""
+        """Check a slice that has its ``.dat`` file. Raises :class:`~everlog.errors.EverlogError` if reading fails."""
         piece = state.slice
         self._report.segment_count += 1
         self._report.byte_count += piece.dat_size or 0
@@ -159,28 +157,28 @@ class SliceCheck:
                 state.slice.dat,
                 extent.end,
                 f"sequence {extent.below} again",
-                "rising sequences: those from it on that come before are not part of the channel",
+                "rising sequences; the earlier records from this sequence on do not count",
                 extent.below,
             )
 
     def _uncovered(self, state: SliceState, file: ReadableFile, lookup: IndexLookup) -> None:
-        """Bytes of the ``.dat`` file between and behind the records that the index knows."""
+        """Check the bytes of the ``.dat`` file between and after the indexed records."""
         at = FileVersion.size
         for extent in state.extents:
             if extent.start > at:
                 self._region(state, file, at, extent.start, lookup)
             at = extent.end
-        # The size is from before the index was read: what a server wrote since then is not taken for orphans.
+        # The size is from before the index was read, so that later records do not count as orphans.
         size = min(file.size(), state.slice.dat_size or 0)
         if size > at:
             self._region(state, file, at, size, None)
 
     def _region(self, state: SliceState, file: ReadableFile, start: int, end: int, lookup: IndexLookup | None) -> None:
-        """``lookup`` is ``None`` for the bytes behind the last record."""
-        odd: list[tuple[str, int, int, str, str]] = []
+        """Check an uncovered region; ``lookup`` is ``None`` for the bytes after the last record."""
+        damaged: list[tuple[str, int, int, str, str]] = []
 
         def damage(code: str, at: int, stop: int, found: str, expected: str, sequence: int) -> None:
-            odd.append((code, at, stop, found, expected))
+            damaged.append((code, at, stop, found, expected))
 
         sink = RowSink([("offset", "q", Value(row.OFFSET)), ("sequence", "q", Value(row.SEQUENCE))], _ROWS, _BYTES)
         walker = RecordWalker(sink, self._reading.crc if self._reading.check else None, 0)
@@ -192,14 +190,14 @@ class SliceCheck:
         first = first or _first_row(sink)
         if first is not None:
             self._orphans(state.slice, first, walker, lookup)
-        for code, at, stop, found, expected in odd:
-            self._odd(state.slice, code, at, stop, found, expected, lookup is None)
+        for code, at, stop, found, expected in damaged:
+            self._report_uncovered(state.slice, code, at, stop, found, expected, lookup is None)
 
     def _orphans(self, piece: Slice, first: tuple[int, int], walker: RecordWalker, lookup: IndexLookup | None) -> None:
         offset, sequence = first
         found = f"{walker.count} records, sequences {sequence} to {walker.last_sequence}"
         if lookup is not None and _holds(lookup, sequence) and _holds(lookup, walker.last_sequence):
-            self._note("superseded-record", piece.dat, offset, found, "records that the index knows", sequence)
+            self._note("superseded-record", piece.dat, offset, found, "indexed records", sequence)
             return
         self._add(
             Fault(
@@ -207,15 +205,17 @@ class SliceCheck:
                 piece.dat,
                 offset,
                 found,
-                "records that the index knows",
-                "these records: a server acknowledges none before its index entry, unless the index was cut",
-                "remove the index; a server rebuilds it with them",
+                "indexed records",
+                "these records; unless the index was cut, the server had not acknowledged them",
+                "remove the index; a server rebuilds it with these records",
                 stream=self._stream,
                 address=str(sequence),
             )
         )
 
-    def _odd(self, piece: Slice, code: str, at: int, stop: int, found: str, expected: str, is_tail: bool) -> None:
+    def _report_uncovered(
+        self, piece: Slice, code: str, at: int, stop: int, found: str, expected: str, is_tail: bool
+    ) -> None:
         if code == "zero-padding" and is_tail:
             self._add(fault_of(piece.dat, self._stream, code, at, stop, found, expected, 0))
         elif code in ("zero-padding", "zero-hole"):
@@ -226,8 +226,8 @@ class SliceCheck:
                     at,
                     f"{stop - at} bytes of zeros",
                     "a record",
-                    "nothing now; a server that loses the index stops at the zeros and cuts the file there",
-                    "keep the index, or move the records together",
+                    "nothing now; but a server that loses the index cuts the file at the zeros",
+                    "keep the index, or close the gap between the records",
                     stream=self._stream,
                 )
             )
@@ -242,8 +242,7 @@ class SliceCheck:
 
 
 class _Matcher:
-    """Compares records with the index's entries, both in order of offsets; records that were passed over are missing
-    on one side."""
+    """Compares records with the index's entries, both in offset order; skipped records are missing on one side."""
 
     def __init__(self, add: Callable[[Fault], None], state: SliceState, stream: str, entries: Iterator[Entry]) -> None:
         self._add = add
@@ -254,7 +253,7 @@ class _Matcher:
         self._at = 0
 
     def match(self, rows: list[Entry]) -> None:
-        """The next records."""
+        """Compare the next records."""
         held = self._held + list(islice(self._entries, max(len(rows) - len(self._held), 0)))
         if held[: len(rows)] == rows:
             self._held = held[len(rows) :]
@@ -287,7 +286,7 @@ class _Matcher:
                 FileVersion.size + IndexRecord.size * self._at,
                 ", ".join(f"{names[i]} {entry[i]}" for i in wrong),
                 ", ".join(f"{names[i]} {found[i]}" for i in wrong) + f" as in the record at {found[0]}",
-                "nothing here: the record is read; a server that looks the message up by number errs",
+                "nothing here: the record is read; but a server may return a wrong message for this sequence",
                 "remove the index; a server rebuilds it",
                 stream=self._stream,
                 address=str(found[1]),
@@ -296,7 +295,7 @@ class _Matcher:
 
 
 def gap_fault(file: str, offset: int | None, stream: str, first: int, end: int) -> Fault:
-    """Sequences ``first`` up to ``end`` are in no slice."""
+    """Make the fault for missing sequences: ``first <= sequence < end``."""
     return Fault(
         "sequence-gap",
         file,

@@ -35,19 +35,20 @@ MAX_FAULTS_PER_FILE = 1000
 
 
 def verify_store(storage: Storage, reading: Reading, family: str, progress: Progress | None = None) -> Report:
-    """One report. Never raises for damage."""
+    """Verify a store and return the report. Never raises for damage."""
     check = StoreCheck(storage, reading, Report(storage.root, family), progress)
     check.run()
     return check.report
 
 
 def channel_folders(storage: Storage) -> list[str]:
-    """The channels' folders, sorted."""
+    """Return the channels' folders, sorted."""
     return sorted(entry.name for entry in storage.entries() if entry.is_dir)
 
 
 def plan_parts(storage: Storage, split_bytes: int) -> list[VerifyPart]:
-    """The root's files, then the channels by name, small ones together. The context is the channels' folders."""
+    """Plan the parts: the root's files, then the channels by name, small ones grouped. A part's context is the
+    channels' folders."""
     parts = [VerifyPart(0, ())]
     group: list[str] = []
     size = 0
@@ -55,7 +56,7 @@ def plan_parts(storage: Storage, split_bytes: int) -> list[VerifyPart]:
         try:
             byte_count = sum(entry.size for entry in storage.entries(folder))
         except EverlogError:
-            byte_count = 0  # the check tells why
+            byte_count = 0  # the check reports why
         if group and size + byte_count > split_bytes:
             parts.append(VerifyPart(size, tuple(group)))
             group, size = [], 0
@@ -67,12 +68,12 @@ def plan_parts(storage: Storage, split_bytes: int) -> list[VerifyPart]:
 
 
 def verify_part(storage: Storage, reading: Reading, family: str, part: VerifyPart) -> Report:
-    """Check a part of ``plan_parts``. A channel that has gone meanwhile is a fault of its own."""
+    """Check one part of ``plan_parts``. A channel that was deleted since then is a fault."""
     check = StoreCheck(storage, reading, Report(storage.root, family), None)
     if not part.context:
         check.check_root()
     else:
-        check.know_root()
+        check.load_root()
         check.check_channels(part.context)
     return check.report
 
@@ -88,7 +89,7 @@ class StoreCheck:
 
     def __init__(self, storage: Storage, reading: Reading, report: Report, progress: Progress | None) -> None:
         self._storage = storage
-        # Everything on disk is looked at, whatever limits say.
+        # Everything on disk is checked, regardless of limits.
         self._reading = replace(reading, include_bak=True, states={}, patience=Patience())
         self.report = report
         self._progress = progress
@@ -101,29 +102,29 @@ class StoreCheck:
         self.check_channels(channel_folders(self._storage))
 
     def check_root(self) -> None:
-        """The server's and the clients' file, and what else there is beside the channels."""
-        folders, files, odd = 0, set(), []
+        """Check the server's and the clients' file, and everything else besides the channels."""
+        folders, files, strays = 0, set(), []
         for entry in self._storage.entries():
             if entry.is_dir:
                 folders += 1
             elif entry.is_file:
                 files.add(entry.name)
             else:
-                odd.append(entry.name)
+                strays.append(entry.name)
         self._polynomial()
         self._guard(SERVER_FILE, None, lambda: self._server(folders > 0 or CLIENTS_FILE in files))
         self._guard(CLIENTS_FILE, None, self._read_clients)
-        self._root_files(files, odd)
+        self._root_files(files, strays)
 
-    def know_root(self) -> None:
-        """What checking a channel needs to know of the root's files; what is wrong with them, ``check_root`` tells."""
+    def load_root(self) -> None:
+        """Read what the channels' checks need from the root's files. Their faults are reported by ``check_root``."""
         faults = list(self.report.faults)
         self._polynomial()
         self._guard(CLIENTS_FILE, None, self._read_clients)
         self.report.faults = faults
 
     def check_channels(self, folders: Sequence[str]) -> None:
-        """Channel after channel."""
+        """Check these channels."""
         for done, folder in enumerate(folders):
             if self._progress is not None:
                 self._progress(channel_text(folder), done, len(folders))
@@ -132,17 +133,17 @@ class StoreCheck:
             self._progress("", len(folders), len(folders))
 
     def add(self, fault: Fault) -> None:
-        """Take a fault; of one file only so many."""
+        """Add a fault; at most ``MAX_FAULTS_PER_FILE`` for one file."""
         count = self._per_file[fault.file]
         self._per_file[fault.file] = count + 1
         if count < MAX_FAULTS_PER_FILE:
             self.report.add(fault)
         elif count == MAX_FAULTS_PER_FILE:
-            found, expected = f"over {count} faults", "at most so many are listed"
-            self.report.add(Fault("more-faults", fault.file, None, found, expected, "see the others"))
+            found, expected = f"more than {count} faults", f"at most {count}; the others are not listed"
+            self.report.add(Fault("more-faults", fault.file, None, found, expected, "see the listed ones"))
 
     def _guard(self, file: str, stream: str | None, action: Callable[[], None]) -> None:
-        """Run a check; what keeps it from reading on is a fault."""
+        """Run a check; report an error that stops it as a fault."""
         try:
             action()
         except FileChanged as error:
@@ -155,7 +156,7 @@ class StoreCheck:
                     found,
                     expected,
                     "the rest of the file",
-                    "check again",
+                    "verify again",
                     stream=stream,
                 )
             )
@@ -170,14 +171,14 @@ class StoreCheck:
                     error.offset,
                     found,
                     expected,
-                    "what is in it",
+                    "its contents",
                     "make it readable",
                     stream=stream,
                 )
             )
 
     def _polynomial(self) -> None:
-        """With the wrong polynomial nothing fits: say so once, and go on with the one that does."""
+        """Detect a wrong polynomial: report it once, and continue with the one that fits."""
         polynomial = fitting_polynomial(self._storage, SERVER_FILE, self._reading.crc)
         if polynomial is not None:
             self.add(polynomial_fault(SERVER_FILE, self._reading.crc.polynomial, polynomial))
@@ -194,7 +195,7 @@ class StoreCheck:
     def _read_clients(self) -> None:
         self._clients = frozenset(read_clients(self._storage, self._reading.crc, self._reading.check, self.add))
 
-    def _root_files(self, files: set[str], odd: list[str]) -> None:
+    def _root_files(self, files: set[str], strays: list[str]) -> None:
         for name in sorted(files - ROOT_FILES):
             if is_compaction_file(name):
                 self.add(_note("compaction-leftover", name, "a temporary file", "none", repair="remove it"))
@@ -210,7 +211,7 @@ class StoreCheck:
                     repair="a start without that option removes it",
                 )
             )
-        for name in sorted(odd):
+        for name in sorted(strays):
             self.add(_note("stray-file", name, "neither a file nor a folder of the store", "a file or a folder"))
 
     def _channel(self, folder: str) -> None:
@@ -291,12 +292,12 @@ class StoreCheck:
             check.run(state)
         except StoreUnavailable:
             if not is_gone(self._storage, state.slice):
-                raise  # else deleted since the folder was listed: no slice of the channel any more
+                raise  # otherwise it was deleted since the folder was listed, and is no longer part of the channel
 
     def _encryption(self, channel: Channel, check: SliceCheck) -> None:
         file, name = channel.folder.folder, channel.name
         if check.closed and not check.opened:
-            found = f"a key that opens none of {len(check.closed)} messages that look encrypted"
+            found = f"a key that decrypts none of {len(check.closed)} messages that look encrypted"
             self.add(
                 Fault(
                     "wrong-key",
@@ -317,7 +318,7 @@ class StoreCheck:
                 _note(
                     "encrypted",
                     file,
-                    f"{check.sealed} of {check.sampled} looked at",
+                    f"{check.sealed} of {check.sampled} sampled messages look encrypted",
                     "a key",
                     repair="give the key",
                     stream=name,
@@ -325,8 +326,7 @@ class StoreCheck:
             )
 
     def _between(self, stream: str, states: list[SliceState], faults: list[Fault]) -> None:
-        """Sequences missing between slices, or in two of them. Gaps that other faults explain are not reported
-        again."""
+        """Report sequences that are missing between slices, or in two of them, unless other faults explain a gap."""
         explained = sorted(int(f.address) for f in faults if f.address is not None and f.severity is Severity.FAULT)
         for a, b in itertools.pairwise(states):
             if b.first <= a.last:
@@ -339,7 +339,7 @@ class StoreCheck:
                         found,
                         f"above {a.last}",
                         "nothing: the slice with the higher number counts",
-                        "remove the slice that does not belong",
+                        "remove the slice that does not belong here",
                         stream=stream,
                         address=str(b.first),
                     )

@@ -66,7 +66,7 @@ def test_an_owner_has_the_linked_mark_file(folder: Path, marks: Path) -> None:
         assert not (folder / MARK).exists()
         with pytest.raises(StoreUnavailable, match="a process of everlog has it open"):
             archives.open_archive(folder, liveness_timeout_s=0)
-        writes = "a process of everlog that writes here"
+        writes = "another everlog process writes to"
         with pytest.raises(StoreUnavailable, match=writes), alone(LocalStorage(folder)):
             pass
         say_alive(marks)  # an archive in Java took it over

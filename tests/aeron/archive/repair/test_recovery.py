@@ -120,7 +120,7 @@ def test_behind_a_full_segment_the_file_is_made_in_which_writing_goes_on() -> No
     """Its owner was killed before that; ArchiveTool would take the recording for invalid."""
     storage = full_segment()
     done = recover(storage)
-    assert done[0] == f"made 0-{SEGMENT}.rec: {SEGMENT} bytes of zeros"
+    assert done[0] == f"created 0-{SEGMENT}.rec: {SEGMENT} bytes of zeros"
     assert storage.read_all(f"0-{SEGMENT}.rec") == bytes(SEGMENT)
     assert stops(storage) == {0: SEGMENT}
     store = ArchiveStore.open(storage, {})
@@ -238,7 +238,7 @@ def test_a_hole_is_the_end_even_when_frames_follow() -> None:
     hole = places[10]
     storage = CrashingStorage({**files, last: data[:hole] + bytes(32) + data[hole + 32 :]})
     plan = plan_recovery(ArchiveStore.open(storage, {}).folder)
-    assert "frames behind a hole" in plan.steps[0].before
+    assert "frames after a hole" in plan.steps[0].before
     assert "never synced" in plan.loses[0]
     plan.apply()
     assert stops(storage)[2] == base + hole

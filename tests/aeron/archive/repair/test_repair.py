@@ -204,7 +204,7 @@ def test_a_frame_that_its_files_end_cuts_off_is_not_read_as_a_whole_one_with_zer
     storage = CrashingStorage(damaged("last file cut inside a frame"))
     before = records(storage)
     plan = open_archive(storage).plan_repair()
-    assert any("of recording 0: nothing of them is on disk" in line for line in plan.loses)
+    assert any("of recording 0, which are not on disk" in line for line in plan.loses)
     plan.apply()
     assert records(storage) == before
     assert len(storage.read_all("0-393216.rec")) == SEGMENT
@@ -223,7 +223,7 @@ def test_frames_behind_the_stop_that_do_not_follow_it_are_kept_aside_and_never_w
     files = unpacked(BASIC)
     copy_of("0-0.rec", "0-655360.rec")(files)
     storage = CrashingStorage(files)
-    assert open_archive(storage).plan_repair().apply() == ["left 0-655360.rec: there is no backup to keep it"]
+    assert open_archive(storage).plan_repair().apply() == ["left 0-655360.rec: no backup to move it to"]
     assert storage.read_all("0-655360.rec") == files["0-0.rec"]
     backup = FolderBackup(tmp_path / "kept")
     open_archive(storage).plan_repair().apply(backup=backup)
@@ -328,7 +328,7 @@ def test_an_archive_that_runs_is_refused_when_planning_and_when_applying() -> No
 def test_a_process_that_has_the_catalog_open_is_refused() -> None:
     storage = CrashingStorage(damaged("torn page"))
     plan = open_archive(storage).plan_repair()
-    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="a process that has it open"):
+    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="has it open"):
         plan.apply()
 
 
@@ -452,7 +452,7 @@ def test_whatever_is_wrong_a_repair_loses_no_record_and_the_next_one_has_nothing
         before = records(storage)
         plan = open_archive(storage).plan_repair()
         plan.apply()
-        if not any("behind a hole" in line for line in plan.loses):
+        if not any("after a hole" in line for line in plan.loses):
             assert lost(before, storage) == [], (seed, words)
         assert open_archive(storage).plan_repair().is_empty, (seed, words)
 

@@ -426,7 +426,7 @@ def test_a_truncation_that_broke_off_is_not_taken_back() -> None:
         folder.remove(MARK)  # else it counts as running
         fixes = plan_fix(folder, {0: []}, truncates=lambda _: True)
         assert fixes.plan.is_empty
-        assert "truncation broke off" in fixes.verdicts[0].note
+        assert "truncation was interrupted" in fixes.verdicts[0].note
 
 
 def test_an_entry_with_a_checksum_has_the_right_one_afterwards() -> None:

@@ -1,1 +1,1 @@
-"""What an archive's files hold: catalog, segments, mark file."""
+"""The formats of an archive's files: catalog, segments and mark file."""

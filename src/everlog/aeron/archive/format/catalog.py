@@ -2,8 +2,7 @@
 aeron-archive-codecs.xml, of Aeron 1.7 to 1.53.
 
 Up to version 2 the header and each entry have 1024 bytes, and recording N has entry N. From version 3 on entries
-are as long as they need to be. An entry that does not make sense is a fault; reading goes on at the next place where
-one can begin and does.
+have variable length. An invalid entry is reported as a fault; reading continues at the next intact entry.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from everlog.sbe.decode import decode_texts
 
 CATALOG_NAME = "archive.catalog"
 NAMING = {0: Naming.INDEX, 1: Naming.START_SEGMENT, 2: Naming.POSITION, 3: Naming.POSITION}
-"""By major version: how segment files are named."""
+"""How segment files are named, by major version."""
 
 LAST_OLD_MAJOR = 2
-"""Up to it entries have ``OLD_ENTRY_BYTES``."""
+"""The last major version whose entries have the fixed size ``OLD_ENTRY_BYTES``."""
 
 ALIGNMENT = 64
 OLD_ENTRY_BYTES = OldCatalogHeader.size
@@ -53,8 +52,8 @@ STATES = {0: "INVALID", 1: "VALID", 2: "DELETED"}
 
 @dataclass(slots=True)
 class CatalogEntry:
-    """A recording as the catalog has it: ``offset`` and fields of the entry's header, the descriptor's ``values`` in
-    the order of its layout, and its strings. There may be very many: nothing is made of them before it is asked for."""
+    """One recording's entry in the catalog: ``offset`` and fields of the entry's header, the descriptor's ``values`` in
+    the order of its layout, and its strings. A catalog may have very many entries, so strings are decoded lazily."""
 
     data: bytes = field(repr=False)
     offset: int
@@ -72,17 +71,17 @@ class CatalogEntry:
 
     @property
     def recording_id(self) -> int:
-        """Of the descriptor."""
+        """The descriptor's recording id."""
         return self.values[2]
 
     @property
     def start_position(self) -> int:
-        """Of the descriptor."""
+        """The descriptor's start position."""
         return self.values[5]
 
     @property
     def stop_position(self) -> int:
-        """Of the descriptor; ``NULL_POSITION`` while the recording is active."""
+        """The descriptor's stop position; ``NULL_POSITION`` while the recording is active."""
         return self.values[6]
 
     @property
@@ -92,15 +91,15 @@ class CatalogEntry:
 
     @property
     def body(self) -> bytes:
-        """The bytes that the checksum is over."""
+        """The bytes that the checksum covers."""
         start = self.offset + DescriptorHeader.size
         return self.data[start : start + self.length]
 
 
 @dataclass(slots=True)
 class Catalog:
-    """What could be read; ``faults`` says what could not. ``is_damaged``: recordings may be missing. Behind
-    ``used`` bytes there are only zeros."""
+    """A decoded catalog; ``faults`` lists what could not be read. ``is_damaged``: recordings may be missing. Only zeros
+    follow the first ``used`` bytes."""
 
     header: CatalogHeader
     size: int
@@ -113,7 +112,7 @@ class Catalog:
     used: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The header as plain values."""
+        """Return the header as plain values."""
         header = self.header
         return {
             "version": version_text(header.version),
@@ -126,9 +125,9 @@ class Catalog:
 
 
 def read_catalog(data: bytes, name: str = CATALOG_NAME, size: int | None = None) -> Catalog:
-    """Decode a catalog. ``size``: of its file, where ``data`` lacks zeros at its end. Raises :class:`CorruptData` when
-    it has no header, :class:`UnsupportedVersion` for a version above 3."""
-    # The oldest have no version but 0: what is not zero in their header is the length.
+    """Decode a catalog. ``size`` is the size of its file if ``data`` omits trailing zeros. Raises
+    :class:`CorruptData` if it has no header, :class:`UnsupportedVersion` for a version above 3."""
+    # The oldest catalogs have version 0: only the length in their header is not zero.
     if len(data) < CatalogHeader.size or not any(data[: CatalogHeader.size]):
         found = f"{len(data)} bytes" if len(data) < CatalogHeader.size else "zeros"
         raise CorruptData(name, offset=0, found=found, expected=f"a header of {CatalogHeader.size} bytes")
@@ -151,18 +150,18 @@ def read_catalog(data: bytes, name: str = CATALOG_NAME, size: int | None = None)
 
 
 def _is_old(header: CatalogHeader) -> bool:
-    """Version, length and alignment tell. Should one of them be damaged, the other two still do."""
+    """Decide by a majority of version, length and alignment, so that one damaged field does not matter."""
     signs = (header.version >> 16 <= LAST_OLD_MAJOR, header.length == OLD_ENTRY_BYTES, header.alignment == 0)
     return sum(signs) > 1
 
 
 def _check_header(catalog: Catalog, name: str) -> None:
-    """Take what does not fit to the other fields for damaged."""
+    """Report header fields that contradict the others."""
     header, is_old = catalog.header, catalog.is_old
     if is_old != (header.version >> 16 <= LAST_OLD_MAJOR):
         expected = "0.x to 2.x" if is_old else "3.x"
         found = f"version {version_text(header.version)}"
-        _fault(catalog, name, 0, "catalog-header", found, f"{expected}, as length and alignment say")
+        _fault(catalog, name, 0, "catalog-header", found, f"{expected}, by its length and alignment")
         catalog.naming = Naming.POSITION
     alignment_at = CatalogHeader.field("alignment").offset
     if is_old and header.alignment:
@@ -178,10 +177,10 @@ def _check_header(catalog: Catalog, name: str) -> None:
 
 
 def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
-    """Each entry has its place, so one that is damaged costs no other. Empty ones before others are one fault."""
+    """Read entries of fixed size: a damaged one does not affect the others. A run of empty entries is one fault."""
     at = OLD_ENTRY_BYTES
     while at + OldDescriptorHeader.size <= len(data):
-        behind = at + OLD_ENTRY_BYTES
+        next_at = at + OLD_ENTRY_BYTES
         entry = _old_entry(data, at)
         if isinstance(entry, CatalogEntry):
             catalog.entries.append(entry)
@@ -191,11 +190,11 @@ def _read_old_entries(catalog: Catalog, data: bytes, name: str) -> None:
                 following = _NOT_ZERO.search(data, at)
                 if following is None:
                     return
-                code, behind = "catalog-entry", max(behind, following.start() // OLD_ENTRY_BYTES * OLD_ENTRY_BYTES)
-            lost = "the entry" if behind == at + OLD_ENTRY_BYTES else f"the entries up to offset {behind}"
+                code, next_at = "catalog-entry", max(next_at, following.start() // OLD_ENTRY_BYTES * OLD_ENTRY_BYTES)
+            lost = "the entry" if next_at == at + OLD_ENTRY_BYTES else f"the entries before offset {next_at}"
             _fault(catalog, name, offset, code, found, expected, lost)
             catalog.is_damaged = True
-        at = behind
+        at = next_at
     rest = len(data) % OLD_ENTRY_BYTES
     if 0 < rest < OldDescriptorHeader.size and any(data[-rest:]):
         found, expected = f"{rest} bytes", f"an entry of {OLD_ENTRY_BYTES} bytes"
@@ -213,19 +212,19 @@ def _read_entries(catalog: Catalog, data: bytes, at: int, name: str) -> None:
         code, offset, found, expected = entry
         if code == "catalog-end" and _NOT_ZERO.search(data, at) is None:
             return
-        behind = _next_entry(catalog, data, at)
-        if code == "catalog-end" and behind >= len(data) and _is_unfinished(catalog, data, at):
+        next_at = _next_entry(catalog, data, at)
+        if code == "catalog-end" and next_at >= len(data) and _is_unfinished(catalog, data, at):
             _unfinished(catalog, name, at)
             return
-        lost = "the entries up to the next intact one" if behind < len(data) else "the entries from here on"
+        lost = "the entries up to the next intact one" if next_at < len(data) else "the entries from here on"
         _fault(catalog, name, offset, "catalog-entry" if code == "catalog-end" else code, found, expected, lost)
         catalog.is_damaged = True
-        at = behind
+        at = next_at
     _check_end(catalog, data, min(at, len(data)), name)
 
 
 def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
-    """The file's end is at ``at``, or so near that no entry fits, and no empty entry was met: was it cut?"""
+    """Check for a truncated file: it ends at ``at``, or too close to it for an entry, without an empty entry."""
     last = catalog.entries[-1].recording_id if catalog.entries else -1
     following = catalog.header.next_recording_id
     if _NOT_ZERO.search(data, at) is not None:
@@ -239,23 +238,23 @@ def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
 
 
 def _is_unfinished(catalog: Catalog, data: bytes, at: int) -> bool:
-    """Whether the bytes behind the last entry are those of an addition that was broken off: an entry's header is
-    written last. The next id tells that it is not the last of several that are gone."""
+    """Whether the bytes after the last entry are an interrupted addition: an entry's header is written last. The next
+    recording id shows that no other entries are missing."""
     last = catalog.entries[-1].recording_id if catalog.entries else -1
     is_unknown = not any(data[at : at + DescriptorHeader.size])
     return is_unknown and not catalog.is_damaged and catalog.header.next_recording_id <= last + 2
 
 
 def _unfinished(catalog: Catalog, name: str, at: int) -> None:
-    found, expected = "a descriptor behind a header of zeros", "zeros"
-    lost = "the recording, if it was ever finished: then it has segment files"
-    repair = "none needed: who writes next overwrites it"
+    found, expected = "a descriptor after a header of zeros", "zeros"
+    lost = "the recording, if it was ever started: then it has segment files"
+    repair = "none needed: the next writer overwrites it"
     catalog.faults.append(Fault("catalog-unfinished", name, at, found, expected, lost, repair, Severity.NOTE))
-    catalog.is_damaged = True  # so that files of the recording, if there are any, are read
+    catalog.is_damaged = True  # so that the recording's files, if any, are read
 
 
 def _next_entry(catalog: Catalog, data: bytes, at: int) -> int:
-    """The offset of the next intact entry behind ``at``, or the end of the data."""
+    """The offset of the next intact entry after ``at``, or the end of the data."""
     at += catalog.alignment
     while at + DescriptorHeader.size <= len(data):
         if data[at] | data[at + 1] and isinstance(read_entry(data, at), CatalogEntry):
@@ -273,7 +272,7 @@ Problem = tuple[str, int, str, str]
 
 
 def read_entry(data: bytes, at: int) -> CatalogEntry | Problem:
-    """The entry at an offset, of a catalog from version 3 on, or what is wrong with it."""
+    """Decode the entry at an offset of a catalog of version 3, or return what is wrong with it."""
     length, state_code, checksum = _unpack_head(data, at)
     state = STATES.get(state_code)
     if length and state is None:
@@ -289,7 +288,7 @@ def _old_entry(data: bytes, at: int) -> CatalogEntry | Problem:
     number = at // OLD_ENTRY_BYTES - 1
     if isinstance(entry, CatalogEntry) and entry.recording_id != number:
         offset = at + OldDescriptorHeader.size + RecordingDescriptor.field("recording_id").offset
-        return "catalog-entry", offset, f"recording id {entry.recording_id}", f"{number}, by its place"
+        return "catalog-entry", offset, f"recording id {entry.recording_id}", f"{number}, by its offset"
     return entry
 
 
@@ -308,16 +307,16 @@ def _descriptor(data: bytes, at: int, length: int, limit: int, state: str, check
         offset = body + RecordingDescriptor.field(name).offset
         return "catalog-descriptor", offset, f"{name} {found}", expected
     end = body + length
-    behind = body + RecordingDescriptor.size
+    texts_end = body + RecordingDescriptor.size
     for _ in RecordingDescriptor.var_data:
-        if behind + LENGTH_PREFIX_BYTES > end:
+        if texts_end + LENGTH_PREFIX_BYTES > end:
             break
-        behind += LENGTH_PREFIX_BYTES + int.from_bytes(data[behind : behind + LENGTH_PREFIX_BYTES], "little")
+        texts_end += LENGTH_PREFIX_BYTES + int.from_bytes(data[texts_end : texts_end + LENGTH_PREFIX_BYTES], "little")
     else:
-        if end - behind >= ALIGNMENT and _NOT_ZERO.search(data, behind, end) is not None:
-            # More than padding: with a damaged length it would hide the entries behind it.
-            return "catalog-entry", at, f"length {length}", f"{behind - body}, rounded up, as its strings say"
-        if behind <= end:
+        if end - texts_end >= ALIGNMENT and _NOT_ZERO.search(data, texts_end, end) is not None:
+            # More than padding: a damaged length would hide the entries after it.
+            return "catalog-entry", at, f"length {length}", f"{texts_end - body}, rounded up, by its strings"
+        if texts_end <= end:
             return CatalogEntry(data, at, length, state, checksum, values)
     try:
         decode_texts(RecordingDescriptor.var_data, data, body + RecordingDescriptor.size, end)
@@ -327,7 +326,7 @@ def _descriptor(data: bytes, at: int, length: int, limit: int, state: str, check
 
 
 def descriptor_problem(values: tuple[int, ...]) -> tuple[str, int, str] | None:
-    """The first field that no recording can have: its name, value, and what it should be. ``values`` are those of a
+    """Return the first invalid field's name, its value, and what is valid. ``values`` are those of a
     :class:`RecordingDescriptor`."""
     _, _, recording_id, _, _, start, stop, _, segment_length, term_length, mtu_length, _, _ = values
     if recording_id < 0:
@@ -346,7 +345,7 @@ def descriptor_problem(values: tuple[int, ...]) -> tuple[str, int, str] | None:
 
 
 def _check_ids(catalog: Catalog, name: str) -> None:
-    """Recording ids rise; two entries of one id, or an id behind the header's next one, are faults."""
+    """Check that recording ids rise, without duplicates, and stay below the header's next id."""
     last = -1
     kept = []
     for entry in catalog.entries:
@@ -368,7 +367,7 @@ def _check_ids(catalog: Catalog, name: str) -> None:
 def _fault(
     catalog: Catalog, name: str, offset: int, code: str, found: str, expected: str, loses: str = "nothing"
 ) -> None:
-    repair = "everlog repair; recordings can still be read by their segment files"
+    repair = "everlog repair; recordings can still be read from their segment files"
     if catalog.is_old:
-        repair = "none before a migration; recordings can still be read by their segment files"
+        repair = "none before a migration; recordings can still be read from their segment files"
     catalog.faults.append(Fault(code, name, offset, found, expected, loses, repair))

@@ -1,4 +1,4 @@
-"""The bytes of a catalog of version 3.1, for those who write one. Source: Catalog, aeron-archive-codecs.xml."""
+"""Encodes a catalog of version 3.1. Source: Catalog, aeron-archive-codecs.xml."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 VERSION = 3 << 16 | 1 << 8
 MAX_CATALOG_BYTES = (1 << 31) - 1
 MAX_TEXT_BYTES = 64 << 10
-"""Of a channel or a source: those of real archives have some hundreds."""
+"""The longest channel or source identity that is written; those of real archives have some hundred bytes."""
 STATE_CODES = {name: code for code, name in STATES.items()}
 CHECKSUMS = {"crc32": Crc32(IEEE), "crc32c": Crc32(CASTAGNOLI)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Descriptor:
-    """What a catalog says of a recording. Times are milliseconds since 1970; ``stop_position`` and ``stop_timestamp``
-    are -1 while it is active. ``control_session_id`` and ``correlation_id`` are 0 where nobody asked for it over the
-    network."""
+    """A recording's descriptor in the catalog. Times are milliseconds since 1970; ``stop_position`` and
+    ``stop_timestamp`` are -1 while the recording is active. ``control_session_id`` and ``correlation_id`` are 0 if no
+    network client requested it."""
 
     recording_id: int
     start_timestamp: int
@@ -44,14 +44,14 @@ class Descriptor:
 
     @classmethod
     def of(cls, entry: CatalogEntry) -> Descriptor:
-        """That of an entry."""
+        """Return the descriptor of a catalog entry."""
         names = (field.name for field in RecordingDescriptor.block.members)
         values: dict[str, Any] = dict(zip(names, entry.values, strict=True))
         values.update(entry.texts)
         return cls(**values)
 
     def check(self) -> None:
-        """Raises :class:`UsageError` where no recording can be so."""
+        """Raises :class:`UsageError` if a field is invalid."""
         values = tuple(getattr(self, field.name) for field in RecordingDescriptor.block.members)
         problem = descriptor_problem(values)
         if problem is not None:
@@ -60,15 +60,15 @@ class Descriptor:
 
 
 def encode_header(next_recording_id: int, version: int = VERSION, alignment: int = ALIGNMENT) -> bytes:
-    """A catalog's first bytes."""
+    """Return a catalog's header."""
     return CatalogHeader.pack(
         version=version, length=CatalogHeader.size, next_recording_id=next_recording_id, alignment=alignment
     )
 
 
 def encode_body(descriptor: Descriptor, alignment: int = ALIGNMENT) -> bytes:
-    """What stands behind an entry's header, with the zeros up to the next entry. Raises :class:`UsageError` for what
-    no recording can be, or text that is not ASCII, :class:`LimitExceeded` for a text over ``MAX_TEXT_BYTES``."""
+    """Return an entry's body: what follows its header, zero-padded to the next entry. Raises :class:`UsageError` for an
+    invalid field or text that is not ASCII, :class:`LimitExceeded` for a text over ``MAX_TEXT_BYTES``."""
     descriptor.check()
     block = {field.name: getattr(descriptor, field.name) for field in RecordingDescriptor.block.members}
     parts = [RecordingDescriptor.pack(**block)]
@@ -80,7 +80,8 @@ def encode_body(descriptor: Descriptor, alignment: int = ALIGNMENT) -> bytes:
 
 
 def encode_entry_header(body: bytes, state: str, checksum: str = "none") -> bytes:
-    """What stands before ``body``. ``checksum``: ``none``, ``crc32`` or ``crc32c``, of all of the body."""
+    """Return the header of an entry with this body. ``checksum`` is ``none``, ``crc32`` or ``crc32c``; it covers the
+    whole body."""
     crc = CHECKSUMS.get(checksum)
     return DescriptorHeader.pack(
         length=len(body), state=STATE_CODES[state], checksum=0 if crc is None else to_int32(crc.checksum(body))
@@ -90,13 +91,13 @@ def encode_entry_header(body: bytes, state: str, checksum: str = "none") -> byte
 def encode_entry(
     descriptor: Descriptor, state: str = "VALID", checksum: str = "none", alignment: int = ALIGNMENT
 ) -> bytes:
-    """A whole entry."""
+    """Return a whole entry, header and body."""
     body = encode_body(descriptor, alignment)
     return encode_entry_header(body, state, checksum) + body
 
 
 def to_int32(value: int) -> int:
-    """An unsigned checksum as the signed field has it."""
+    """Convert an unsigned 32-bit value to the signed one with the same bits."""
     return value - (1 << 32) if value >> 31 else value
 
 

@@ -1,4 +1,4 @@
-"""The catalog's file: what of it is in use, and what is wrong when there is none."""
+"""Reads the catalog's file: its used part, or the fault that explains why it has none."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from everlog.errors import CorruptData, LimitExceeded
 
 CATALOG_STEP_BYTES = 1 << 20
 MAX_USED_BYTES = MAX_SMALL_FILE_BYTES
-"""Of a catalog's file so much is read, and its entries end there at the latest; behind that it may have zeros."""
+"""How much of a catalog's file is read. Entries must end before this offset; only zeros may follow."""
 
 
 @dataclass(frozen=True)
 class CatalogBytes:
-    """A catalog's file as it was at one moment: its bytes, ``None`` where there was none, and its size. Making entries
-    of very many of them takes longer than reading them."""
+    """A snapshot of a catalog's file: its bytes, ``None`` if it was missing, and its size. Decoding is lazy, because it
+    takes longer than reading."""
 
     data: bytes | None
     size: int
 
     @classmethod
     def read(cls, storage: Storage) -> CatalogBytes:
-        """The file, now. Raises :class:`LimitExceeded` where entries reach behind ``MAX_USED_BYTES``: without them it
-        would look whole."""
+        """Read the file now. Raises :class:`LimitExceeded` if entries reach past ``MAX_USED_BYTES``, since without them
+        the catalog would look complete."""
         if not storage.exists(CATALOG_NAME):
             return cls(None, 0)
         with storage.open(CATALOG_NAME) as file:
             size = file.size()
             data = _written_part(file, min(size, MAX_USED_BYTES))
-            # Entries are far shorter than a step: where that is zeros there are none behind it.
+            # Entries are far shorter than a step: if the last step is zeros, no entries follow.
             if size > MAX_USED_BYTES and any(data[MAX_USED_BYTES - CATALOG_STEP_BYTES :]):
                 refuse_beyond(file, MAX_USED_BYTES)
             return cls(data, size)
@@ -47,7 +47,7 @@ class CatalogBytes:
 
     @cached_property
     def decoded(self) -> tuple[Catalog | None, Fault | None]:
-        """The catalog, or what is wrong with it."""
+        """The catalog, or the fault that prevents decoding it."""
         if self.data is None:
             return None, _no_catalog("no file", None)
         try:
@@ -57,29 +57,28 @@ class CatalogBytes:
 
 
 def refuse_beyond(file: ReadableFile, limit: int) -> None:
-    """Raises :class:`LimitExceeded` where anything but zeros is behind ``limit``."""
+    """Raises :class:`LimitExceeded` if anything but zeros follows ``limit``."""
     for at, block in nonzero_blocks(file, limit, file.size()):
         raise too_large(at + len(block.rstrip(b"\0")))
 
 
 def too_large(used: int) -> LimitExceeded:
-    """A catalog whose entries need ``used`` bytes."""
+    """Return the error for a catalog whose entries need ``used`` bytes."""
     return LimitExceeded(
         CATALOG_NAME,
         found=f"{used} bytes of entries",
         expected=f"at most {MAX_USED_BYTES}",
-        hint="compact takes out recordings that are deleted; ArchiveTool does so of one that is too large already",
+        hint="compact removes deleted recordings; if the catalog is too large already, compact it with ArchiveTool",
     )
 
 
 def load_catalog(storage: Storage) -> tuple[Catalog | None, Fault | None]:
-    """The catalog, or what is wrong with it."""
+    """Read the catalog; return it, or the fault that prevents reading it."""
     return CatalogBytes.read(storage).decoded
 
 
 def _written_part(file: ReadableFile, size: int) -> bytes:
-    """The file's first ``size`` bytes without most of the zeros behind what is in use: Aeron 1.7 made a catalog of
-    2 GiB at once."""
+    """The file's first ``size`` bytes without most of the zeros after the used part: Aeron 1.7 preallocated 2 GiB."""
     data = bytearray()
     for at, block in nonzero_blocks(file, 0, size):
         data += bytes(at - len(data))
@@ -96,5 +95,5 @@ def _no_catalog(found: str, offset: int | None) -> Fault:
         found,
         "a catalog",
         "channels, times and stop positions; recordings are found by their segment files",
-        "restore it from a copy; else everlog repair makes one by the files",
+        "restore it from a copy; otherwise everlog repair rebuilds it from the segment files",
     )

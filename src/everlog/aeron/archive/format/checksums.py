@@ -1,7 +1,8 @@
-"""Which checksum lies over a recording's session ids: nothing on disk says so, so a few frames are tried.
+"""Detects which checksum replaces the session ids of a recording's frames. The catalog does not record it, so a few
+frames are tried.
 
-Source: Checksum, RecordingWriter: CRC-32 or CRC-32C over what is behind a data frame's header, padding to 32 bytes
-included.
+Source: Checksum, RecordingWriter: CRC-32 or CRC-32C over what follows a data frame's header, including the padding to
+32 bytes.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ MAX_PLAIN_SESSIONS = 8
 
 
 def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[str, tuple[int, ...]]:
-    """``none``, ``crc32`` or ``crc32c``, and the session ids that frames without a checksum have.
+    """Return ``none``, ``crc32`` or ``crc32c``, and the session ids of frames without a checksum.
 
-    ``starts`` are positions at which frames begin. A checksum matches by chance once in 4 billion times, so one that
-    matches decides.
+    ``starts`` are positions at which frames begin. A checksum matches by chance once in 4 billion frames, so a single
+    match decides.
     """
     matches: Counter[str] = Counter()
     others: Counter[int] = Counter()
@@ -43,14 +44,14 @@ def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[str, tupl
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Session id and what is behind the header, padding included, of the first data frames."""
+    """Yield session id and body, including padding, of the first data frames."""
     at = count = 0
     while at + HEADER_LENGTH <= len(data) and count < SAMPLE_FRAMES:
         header = DataHeader.unpack_from(data, at)
-        behind = at + align(header.frame_length)
-        if header.frame_length < HEADER_LENGTH or behind > len(data):
+        next_at = at + align(header.frame_length)
+        if header.frame_length < HEADER_LENGTH or next_at > len(data):
             return
         if header.type == TYPE_DATA:
             count += 1
-            yield header.session_id, data[at + HEADER_LENGTH : behind]
-        at = behind
+            yield header.session_id, data[at + HEADER_LENGTH : next_at]
+        at = next_at

@@ -1,7 +1,7 @@
-"""The checksum of a catalog's entry: which one it is, and whether it is of the entry as it is.
+"""Checksums of catalog entries: their kind, and whether they match.
 
-The real archive does not renew it when it recovers a stop position: then it is of the entry as it was before. Source:
-Catalog.
+The real archive does not update the checksum when it recovers a stop position: it then still matches the entry before
+the recovery. Source: Catalog.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from everlog.aeron.layouts import RecordingDescriptor
 
 
 def stored_checksum(entry: CatalogEntry) -> int:
-    """Unsigned; 0 for none."""
+    """Return the entry's checksum, unsigned; 0 if it has none."""
     return entry.checksum & 0xFFFFFFFF
 
 
 def kind_of(entry: CatalogEntry) -> str | None:
-    """``none``, ``crc32`` or ``crc32c`` for a checksum that is right, ``None`` for one that is not."""
+    """Return ``none``, ``crc32`` or ``crc32c`` if the checksum is right, ``None`` if it is wrong."""
     return "none" if stored_checksum(entry) == 0 else _fitting(entry.body, stored_checksum(entry))
 
 
 def stale_kind_of(entry: CatalogEntry) -> str | None:
-    """The kind of a checksum that was right while the recording was active, ``None`` for any other."""
+    """Return the kind of a checksum that was right while the recording was active, ``None`` for any other."""
     return _fitting(as_active(entry), stored_checksum(entry))
 
 
 def as_active(entry: CatalogEntry) -> bytes:
-    """The entry's body as it was while the recording was active."""
+    """Return the entry's body as it was while the recording was active."""
     body = bytearray(entry.body)
     for name in ("stop_timestamp", "stop_position"):
         part = RecordingDescriptor.field(name)

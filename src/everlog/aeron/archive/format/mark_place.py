@@ -1,4 +1,4 @@
-"""Where an archive's mark file is: in its folder, or in the one that a link file there names (Aeron's
+"""Locates an archive's mark file: in the archive's folder, or in the folder that a link file there names (Aeron's
 ``mark.file.dir``).
 
 Source: ArchiveMarkFile, Agrona's MarkFile.ensureMarkFileLink.
@@ -14,12 +14,12 @@ from everlog.errors import StoreUnavailable
 
 MARK_NAME = "archive-mark.dat"
 LINK_NAME = "archive-mark.lnk"
-"""Holds the path of the folder that the mark file is in, where that is another one."""
+"""Holds the path of the mark file's folder, if that is not the archive's."""
 MAX_PATH_BYTES = 4096
 
 
 def linked_folder(storage: Storage) -> str | None:
-    """What the link file says; ``None`` where there is none. Raises :class:`StoreUnavailable`."""
+    """Return the path in the link file; ``None`` without a link file. Raises :class:`StoreUnavailable`."""
     if not storage.exists(LINK_NAME):
         return None
     with storage.open(LINK_NAME) as file:
@@ -27,8 +27,8 @@ def linked_folder(storage: Storage) -> str | None:
 
 
 def mark_storage(storage: Storage) -> Storage:
-    """The folder that the mark file is read from. Where the link leads to none, as for a copy on another machine, or
-    one behind a URL, that is the archive's own. Raises :class:`StoreUnavailable`."""
+    """Return the folder that the mark file is read from. It is the archive's own if the link's target has no mark file,
+    as in a copy on another machine, or if the archive is read through a URL. Raises :class:`StoreUnavailable`."""
     path = linked_folder(storage)
     if path is None or "://" in storage.root or not os.path.isabs(path) or not os.path.isdir(path):
         return storage
@@ -37,8 +37,8 @@ def mark_storage(storage: Storage) -> Storage:
 
 
 def writable_mark_storage(storage: WritableStorage) -> WritableStorage:
-    """The folder in which an owner has its mark file. One that is gone, as memory's are after a start of the machine,
-    is made: an archive in Java that is started goes there. Raises :class:`StoreUnavailable`, :class:`WriteFailed`."""
+    """Return the folder in which an owner keeps its mark file. A missing one, such as a memory-backed folder after a
+    reboot, is created, because a Java archive would use it. Raises :class:`StoreUnavailable`, :class:`WriteFailed`."""
     path = linked_folder(storage)
     if path is None:
         return storage
@@ -47,7 +47,7 @@ def writable_mark_storage(storage: WritableStorage) -> WritableStorage:
             f"{storage.root}/{LINK_NAME}",
             found=f"the path {path!r}",
             expected="the path of the folder that has the mark file",
-            hint="without a link file the mark file is in the archive's folder",
+            hint="delete the link file if the mark file is in the archive's folder",
         )
     make_folder(path)
     return LocalWritableStorage(path)

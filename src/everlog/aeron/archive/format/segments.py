@@ -1,6 +1,6 @@
 """Segment files: ``<recording id>-<number>.rec``, each ``segment_file_length`` long, preallocated.
 
-What the number counts depends on the catalog's version. Source: Archive.segmentFileName, Archive.segmentFileIndex of
+The meaning of the number depends on the catalog's version. Source: Archive.segmentFileName, Archive.segmentFileIndex of
 Aeron 1.7 to 1.21, Archive.segmentFilePosition of 1.22, AeronArchive.segmentFileBasePosition.
 """
 
@@ -23,8 +23,8 @@ SPARE_BYTES = HEADER_LENGTH
 
 
 class Naming(Enum):
-    """What the number in a segment file's name is. A recording's first segment begins where the term of its start
-    position does.
+    """The meaning of the number in a segment file's name. A recording's first segment begins where the term of its
+    start position does.
 
     ``INDEX``, catalogs 0.x: the file's index in the recording. ``START_SEGMENT``, 1.x: bytes; the index times the
     segment length, plus the start position rounded down to a multiple of the segment length (which need not be where
@@ -37,12 +37,12 @@ class Naming(Enum):
 
 
 def segment_name(recording_id: int, number: int) -> str:
-    """The file of that number; from version 2 on it is the position at which it begins."""
+    """Return a segment file's name; from catalog version 2 on, the number is the position at which the file begins."""
     return f"{recording_id}-{number}.rec"
 
 
 def parse_segment_name(name: str) -> tuple[int, int] | None:
-    """Recording id and number, or ``None`` for another file."""
+    """Return recording id and number, or ``None`` for any other file."""
     match = SEGMENT_NAME.fullmatch(name)
     if match is None:
         return None
@@ -51,7 +51,7 @@ def parse_segment_name(name: str) -> tuple[int, int] | None:
 
 
 def index_segments(names: list[str]) -> dict[int, list[int]]:
-    """Recording id to the numbers of its files, in order."""
+    """Map each recording id to the numbers of its files, in order."""
     index: dict[int, list[int]] = {}
     for name in names:
         parsed = parse_segment_name(name)
@@ -63,13 +63,13 @@ def index_segments(names: list[str]) -> dict[int, list[int]]:
 
 
 def is_bytes(number: int) -> bool:
-    """Whether a number other than 0 counts bytes: segments begin where terms do. As an index it would be beyond 4 GiB
-    at least, and 8 TiB with segments of the usual length."""
+    """Whether a number other than 0 counts bytes: then it is a multiple of the shortest term. An index that high would
+    need a recording of at least 4 GiB, or 8 TiB with segments of the usual length."""
     return number > 0 and number % MIN_TERM_LENGTH == 0
 
 
 def naming_by_files(index: dict[int, list[int]], claimed: Naming = Naming.POSITION) -> Naming:
-    """What the files' numbers are: ``claimed``, if not all of them tell that this can't be."""
+    """Return the naming that fits the files' numbers: ``claimed``, unless all of them contradict it."""
     seen = {is_bytes(number) for numbers in index.values() for number in numbers if number > 0}
     if seen == {False}:
         return Naming.INDEX
@@ -78,7 +78,7 @@ def naming_by_files(index: dict[int, list[int]], claimed: Naming = Naming.POSITI
 
 @dataclass(frozen=True, slots=True)
 class SegmentMap:
-    """Where a recording's positions lie: its id, start and lengths, and how its files are named."""
+    """Maps a recording's positions to its segment files."""
 
     recording_id: int
     start_position: int
@@ -87,11 +87,11 @@ class SegmentMap:
     naming: Naming = Naming.POSITION
 
     def base(self, position: int) -> int:
-        """The first position of the segment that holds ``position``."""
+        """Return the first position of the segment that holds ``position``."""
         return segment_base(self.start_position, position, self.term_length, self.segment_length)
 
     def number(self, base: int) -> int:
-        """The number in the name of the file that begins at position ``base``."""
+        """Return the number in the name of the file that begins at position ``base``."""
         if self.naming is Naming.POSITION:
             return base
         index = (base - self.base(self.start_position)) // self.segment_length
@@ -100,8 +100,8 @@ class SegmentMap:
         return index * self.segment_length + (self.start_position & -self.segment_length)
 
     def base_of(self, number: int) -> int | None:
-        """The position at which the file with that number begins; ``None`` where no segment of the recording can
-        have it."""
+        """Return the position at which the file with that number begins; ``None`` if no segment of the recording can
+        have that number."""
         first = self.base(self.start_position)
         if self.naming is Naming.INDEX:
             return None if is_bytes(number) else first + number * self.segment_length
@@ -109,21 +109,21 @@ class SegmentMap:
         return None if base < 0 or (base - first) % self.segment_length else base
 
     def name(self, base: int) -> str:
-        """The file that begins at position ``base``."""
+        """Return the name of the file that begins at position ``base``."""
         return segment_name(self.recording_id, self.number(base))
 
     def bases(self, numbers: list[int]) -> list[int]:
-        """The positions at which files with these numbers begin, without those that can't be segments."""
+        """Return the positions at which files with these numbers begin, omitting impossible numbers."""
         return [base for base in map(self.base_of, numbers) if base is not None]
 
     def place(self, position: int) -> tuple[str, int]:
-        """File name and offset of ``position``."""
+        """Return the file name and the offset in it of ``position``."""
         base = self.base(position)
         return self.name(base), position - base
 
 
 class SegmentReader:
-    """A recording's bytes by position, across its segment files. One file is open at a time."""
+    """Reads a recording's bytes by position, across its segment files. Keeps one file open at a time."""
 
     def __init__(self, storage: Storage, segments: SegmentMap) -> None:
         self._storage = storage
@@ -133,7 +133,7 @@ class SegmentReader:
         self._bases: list[int] | None = None
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill ``buffer`` from ``position`` on; fewer bytes than it holds where a file is missing or ends early."""
+        """Fill ``buffer`` from ``position`` on; return the byte count, which is lower if a file is missing or short."""
         done = 0
         while done < len(buffer):
             here = position + done
@@ -149,13 +149,13 @@ class SegmentReader:
         return done
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``position`` on."""
+        """Return up to ``length`` bytes from ``position`` on."""
         buffer = bytearray(length)
         with memoryview(buffer) as view:
             return bytes(buffer[: self.read_into(position, view)])
 
     def sample(self, position: int, length: int) -> bytes:
-        """Like ``read``, within one file. Raises :class:`FileChanged` when the file was cut meanwhile."""
+        """Like ``read``, within one file. Raises :class:`FileChanged` if the file was cut while it was read."""
         base = self.segments.base(position)
         size = min(self.size(base) or 0, self.segments.segment_length)
         wanted = max(min(length, size - (position - base)), 0)
@@ -166,13 +166,13 @@ class SegmentReader:
         return data
 
     def size(self, base: int) -> int | None:
-        """Bytes of the segment's file, or ``None`` where there is none."""
+        """Return the size of the segment's file in bytes, or ``None`` if it is missing."""
         file = self._open(base)
         return None if file is None else file.size()
 
     def next_data(self, position: int, limit: int) -> int:
-        """The first position from ``position`` on, before ``limit``, that is not known to be in a hole: of a missing or
-        short file that is where its bytes end. ``limit`` if there are only holes."""
+        """Return the first position from ``position`` on, before ``limit``, that is not known to be in a hole: for a
+        missing or short file, where its bytes end. Returns ``limit`` if everything is holes."""
         while position < limit:
             base = self.segments.base(position)
             file = self._open(base)
@@ -183,9 +183,12 @@ class SegmentReader:
         return limit
 
     def next_base(self, base: int, limit: int) -> int:
-        """The position before ``limit`` at which the next file behind the one at ``base`` begins; else where one
-        would begin at ``limit`` or behind it. A damaged stop position may be so far off that stepping from one file
-        to the next never ends. The folder is listed once: files come only at a recording's end."""
+        """Return the position before ``limit`` at which the next existing file after the one at ``base`` begins;
+        otherwise the first segment start at or after ``limit``.
+
+        A damaged stop position may be so far off that stepping segment by segment would never end. The folder is listed
+        once, because files are added only at a recording's end.
+        """
         length = self.segments.segment_length
         following = base + length
         if following < limit and self.size(following) is None:
@@ -208,7 +211,7 @@ class SegmentReader:
         return self._file
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the open file, if any."""
         if self._file is not None:
             self._file.close()
         self._file, self._base = None, -1

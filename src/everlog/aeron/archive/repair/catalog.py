@@ -1,8 +1,8 @@
-"""A catalog that is missing or damaged, made anew: the entries that can be read, byte for byte, and one for each
-recording that only segment files tell of.
+"""Rebuilds a missing or damaged catalog: the readable entries, byte for byte, and a new one for each recording that is
+known only by its segment files.
 
-What no file tells is lost: channels, source, times and who asked for it. Such an entry says ``UNKNOWN_CHANNEL``; its
-MTU is that of a fragment, where there is one.
+Channels, source, times and the requesting session of such recordings are lost. Their entries have ``UNKNOWN_CHANNEL``
+as channel, and the MTU that a fragment shows, if any.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ UNKNOWN_SOURCE = "unknown"
 DEFAULT_MTU = 1408
 SAMPLE_BYTES = 1 << 20
 ZEROS_BEHIND = 4096
-"""At least so many bytes follow the last entry, so that the catalog does not look cut off before it is lengthened."""
+"""Fewest zeros after the last entry, so that the catalog does not look cut off before it is lengthened."""
 MAX_SKIPPED_IDS = 1 << 20
-"""A next recording id that is further from the last one there is taken for damaged."""
+"""A next recording id further than this from the last id in use counts as damaged."""
 CATALOG_MODE = 0o644
 
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildCatalog(OfflineStep):
-    """Puts a new catalog in the place of the old one, at once: a crash leaves the old one, or the new one, which may be
-    too short still; who writes to it lengthens it."""
+    """Replaces the catalog atomically: a crash leaves the old one, or the new one, possibly still too short; the next
+    writer lengthens it."""
 
     after_crash = "the old catalog, or the new one, maybe too short: opening it for writing lengthens it"
 
@@ -57,7 +57,7 @@ class RebuildCatalog(OfflineStep):
             return
         with self.storage.open(CATALOG_NAME) as file:
             if not self.old.is_there(file):
-                raise changed(CATALOG_NAME, f"{file.size()} bytes or others", f"{self.old.size} bytes")
+                raise changed(CATALOG_NAME, f"other contents, {file.size()} bytes", f"{self.old.size} bytes")
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -68,13 +68,13 @@ class RebuildCatalog(OfflineStep):
         with self.storage.open_writable(CATALOG_NAME) as file:
             file.truncate(self.capacity)
             file.sync()
-        return f"wrote {CATALOG_NAME} anew: {self.after}"
+        return f"rebuilt {CATALOG_NAME}: {self.after}"
 
 
 def rebuild_catalog(storage: WritableStorage, archive: ArchiveFolder) -> RebuildCatalog:
-    """The step for an archive's catalog, of version 3 or missing. Recordings that only files tell of become active
-    ones, which recovery stops. Raises :class:`LimitExceeded` for one with bytes behind what is read of it: the new one
-    would be without them."""
+    """Plan to rebuild an archive's catalog, which is missing or of version 3. Recordings known only by their files are
+    entered as active; recovery stops them. Raises :class:`LimitExceeded` if the catalog has bytes past the part that is
+    read, because the new one would lose them."""
     if storage.exists(CATALOG_NAME):
         with storage.open(CATALOG_NAME) as file:
             refuse_beyond(file, catalog_file.MAX_USED_BYTES)
@@ -89,7 +89,7 @@ def rebuild_catalog(storage: WritableStorage, archive: ArchiveFolder) -> Rebuild
     after = f"{len(kept)} recordings as they were"
     if found:
         names = ", ".join(str(r.recording_id) for r in found[:8]) + (", ..." if len(found) > 8 else "")
-        after += f", {len(found)} by their files: {names}"
+        after += f", {len(found)} found by their files: {names}"
     return RebuildCatalog(
         file=CATALOG_NAME,
         before="no catalog" if old is None else "a damaged catalog",
@@ -125,7 +125,7 @@ def _entry(archive: ArchiveFolder, recording: Recording, alignment: int) -> byte
 
 
 def _entry_checksum(archive: ArchiveFolder) -> str:
-    """Of the entries that are there: new ones get the same."""
+    """The checksum kind of the existing entries; new ones use the same."""
     for recording in archive.recordings().values():
         entry = recording.entry
         if entry is not None and entry.checksum:
@@ -135,8 +135,8 @@ def _entry_checksum(archive: ArchiveFolder) -> str:
 
 
 def _mtu(archive: ArchiveFolder, recording: Recording) -> int:
-    """The length of a fragment that is not a message's last; else room for the longest frame, and Aeron's default at
-    least."""
+    """The length of a fragment that is not a message's last one; without one, the longest frame, but at least Aeron's
+    default."""
     reader = SegmentReader(archive.storage, archive.segment_map(recording))
     try:
         data = reader.read(recording.start_position, SAMPLE_BYTES)
@@ -156,7 +156,8 @@ def _mtu(archive: ArchiveFolder, recording: Recording) -> int:
 
 
 def _next_id(archive: ArchiveFolder) -> int:
-    """Behind every recording there is, in the catalog or by a file's name, so that no file is taken for another's."""
+    """The next recording id, above every id in the catalog or in a file's name, so that no new recording inherits old
+    files."""
     ids = [*archive.recordings(), *archive.segment_index()]
     following = max((i for i in ids if i < 1 << 62), default=-1) + 1
     claimed = 0 if archive.catalog is None else archive.catalog.header.next_recording_id

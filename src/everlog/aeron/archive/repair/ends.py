@@ -1,15 +1,15 @@
-"""Where a recording ends that nobody stopped: behind the last good frame of the last segment file that has one.
+"""Finds where an active recording ends: after the last good frame of the last segment file that has one.
 
-A good frame has a header as its position demands, a right checksum where the recording has checksums, and is all
-there. What is not, at the end, was torn by the crash. Damage with good frames behind it was not: it stays, and so do
-they. But a hole of zeros is the end even when frames follow: a power cut kept later pages and lost earlier ones, and
-nothing behind the hole was ever synced.
+A good frame is complete, its header matches its position, and its checksum, if the recording has checksums, is right.
+Anything else at the end was torn by the crash. Damage followed by good frames was not: both stay. But a hole of zeros
+is the end even if frames follow: a power cut kept later pages and lost earlier ones, and nothing after the hole was
+ever synced.
 
-A message of which the last fragments are missing keeps those that are there: their positions may have been
-acknowledged, as a cluster does with its log, and a publisher that extends the recording goes on at the stop position.
-They are dead bytes, which readers pass over at the next beginning of a message. The original does the same.
+An incomplete last message keeps the fragments it has: their positions may have been acknowledged, as a cluster does
+with its log, and a publisher that extends the recording continues at the stop position. Readers skip these dead bytes
+at the next start of a message. The original does the same.
 
-A recording whose end is unknown, but not when it stopped, was stopped: a migration of its segments broke off
+A recording with a stop time but no stop position was stopped before: a migration of its segments was interrupted
 (:mod:`everlog.aeron.archive.maintenance.migration`). All its frames stay.
 
 Source of the search: Catalog.computeStopPosition, recoverStopOffset.
@@ -40,22 +40,22 @@ _PROBLEMS = {
     codes.UNSET: "a frame without a length",
     codes.FRAME_LENGTH: "a frame with an impossible length",
     codes.FRAME_TYPE: "a frame of an unknown type",
-    codes.TERM_OFFSET: "a frame with the term offset of another place",
-    codes.TERM_ID: "a frame with the term id of another place",
+    codes.TERM_OFFSET: "a frame with the term offset of another position",
+    codes.TERM_ID: "a frame with the term id of another position",
     codes.STREAM_ID: "a frame of another stream",
-    codes.CHECKSUM: "a frame whose checksum is wrong",
+    codes.CHECKSUM: "a frame with a wrong checksum",
     codes.PADDING_DATA: "a padding frame with bytes in it",
     codes.TORN: EMPTY_PAGE,
 }
-CUT_OFF = "a frame that the file's end cuts off"
-HOLE = "frames behind a hole of zeros"
+CUT_OFF = "a frame cut off by the file's end"
+HOLE = "frames after a hole of zeros"
 LEFTOVER = "bytes that are no frame"
 
 
 @dataclass(frozen=True, slots=True)
 class TailFingerprint:
-    """What of a segment file, from ``offset`` on, is not zeros: ``byte_count`` up to the last such byte, and their
-    CRC-32, to know them again."""
+    """Identifies a segment file's contents from ``offset`` on: ``byte_count`` up to the last byte that is not zero, and
+    the CRC-32 of these bytes."""
 
     file: str
     size: int
@@ -64,7 +64,7 @@ class TailFingerprint:
     crc: int
 
     def is_there(self, file: ReadableFile) -> bool:
-        """Whether the file still is so."""
+        """Whether the file is unchanged."""
         return file.size() == self.size and crc32_of(file, self.offset, self.offset + self.byte_count) == self.crc
 
 
@@ -93,7 +93,7 @@ class RecoveredEnd:
 
 @dataclass(frozen=True, slots=True)
 class _Walked:
-    """``end``: behind the last good frame; ``problem``: what stopped the walk, ``None`` for zeros or the segment's
+    """``end`` follows the last good frame; ``problem`` is what stopped the walk, ``None`` for zeros or the segment's
     end."""
 
     end: int
@@ -102,7 +102,7 @@ class _Walked:
 
 
 def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "auto") -> RecoveredEnd:
-    """Find a recording's end as if it was active; changes nothing. ``checksum`` as in the store's options. Raises
+    """Find a recording's end as if it were active; changes nothing. ``checksum`` as in the store's options. Raises
     :class:`StoreUnavailable`."""
     segments = archive.segment_map(recording)
     geometry, kind = recovery_geometry(archive, recording, segments, checksum)
@@ -130,10 +130,12 @@ def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "a
 def recovery_geometry(
     archive: ArchiveFolder, recording: Recording, segments: SegmentMap, checksum: str
 ) -> tuple[Geometry, str]:
-    """What frames look like while the recording's end is looked for, and their checksum. Those with the session id of
-    the descriptor have none: an archive that is not configured for checksums extended the recording. A checksum that
-    is asked for counts only where a frame has it: else each frame would be taken for torn that was acknowledged when
-    there were none."""
+    """Return the geometry for the search of a recording's end, and the kind of its checksums.
+
+    Frames with the descriptor's session id have no checksum: an archive without checksums extended the recording. The
+    requested checksum is used only if some frame has it; otherwise frames acknowledged before checksums were enabled
+    would count as torn.
+    """
     wanted = archive.checksum if checksum == "auto" else checksum
     geometry, kind = archive.geometry(recording, segments, "none" if wanted == "none" else "auto")
     if wanted in POLYNOMIALS and kind != wanted and _any_has(archive, recording, segments, wanted):
@@ -145,7 +147,7 @@ def recovery_geometry(
 
 
 def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap, kind: str) -> bool:
-    """Whether a frame of the last segment file that has frames has a checksum of that kind."""
+    """Whether any frame of the last segment file with frames has a checksum of that kind."""
     crc, limit = Crc32(POLYNOMIALS[kind]), segments.base(recording.start_position)
     reader = SegmentReader(archive.storage, segments)
     try:
@@ -155,14 +157,14 @@ def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap,
             begin = at
             while len(header := reader.read(at, HEADER_LENGTH) if at < end else b"") == HEADER_LENGTH:
                 frame = DataHeader.unpack_from(header)
-                behind = at + align(frame.frame_length)
-                if frame.frame_length < HEADER_LENGTH or behind > end:
+                next_at = at + align(frame.frame_length)
+                if frame.frame_length < HEADER_LENGTH or next_at > end:
                     break
-                if frame.type == TYPE_DATA and behind > at + HEADER_LENGTH:
-                    body = reader.read(at + HEADER_LENGTH, behind - at - HEADER_LENGTH)
+                if frame.type == TYPE_DATA and next_at > at + HEADER_LENGTH:
+                    body = reader.read(at + HEADER_LENGTH, next_at - at - HEADER_LENGTH)
                     if crc.checksum(body) == frame.session_id & 0xFFFFFFFF:
                         return True
-                at = behind
+                at = next_at
             if at > begin:
                 return False
         return False
@@ -171,8 +173,8 @@ def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap,
 
 
 def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
-    """Walk the frames of one segment file from ``begin``, where one begins, up to ``limit``. A ``geometry`` with a
-    limit is that of a recording that was stopped: no frame of it is torn, and a hole is not its end."""
+    """Walk the frames of one segment file from ``begin``, a frame's start, up to ``limit``. A ``geometry`` with a limit
+    belongs to a stopped recording: none of its frames is torn, and a hole is not its end."""
     window = Window(reader.read_into, begin, limit, max_bytes=WINDOW_BYTES)
     walker = _walker(geometry, kind)
     sink = RowSink([], 1 << 62, 1 << 62)
@@ -192,12 +194,14 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         header = bytes(window.buffer[walker.at : walker.at + HEADER_LENGTH])
         if status == codes.UNSET and not any(header):
-            behind = None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH, reader, limit)
-            if behind is None:
+            next_at = (
+                None if geometry.limit < 0 else find_frame(walker, window, position + HEADER_LENGTH, reader, limit)
+            )
+            if next_at is None:
                 return _walked(end, bad)
             bad.append((position, HOLE))
-            chain = behind
-            window.seek(behind)
+            chain = next_at
+            window.seek(next_at)
             continue
         following = _following(reader, position, header, limit) if status == codes.CHECKSUM else b""
         if status == codes.CHECKSUM and _same_session(header, following):
@@ -211,13 +215,13 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
             return _walked(end, bad)
         resume = window.base + walker.resume
         start = resume if status == codes.PADDING_DATA else position + HEADER_LENGTH
-        behind = find_frame(walker, window, start, reader, limit)
-        # A good frame inside of a bad one: it is the length that is wrong.
+        next_at = find_frame(walker, window, start, reader, limit)
+        # A good frame inside a bad one means that the bad one's length is wrong.
         is_last = status == codes.CHECKSUM and not any(following)
-        if behind is None or (is_last and behind >= _behind(position, header)):
+        if next_at is None or (is_last and next_at >= _frame_end(position, header)):
             return _walked(end, bad)
-        chain = behind
-        window.seek(behind)
+        chain = next_at
+        window.seek(next_at)
 
 
 def _walker(geometry: Geometry, kind: str) -> Walker:
@@ -228,19 +232,18 @@ def _walker(geometry: Geometry, kind: str) -> Walker:
 
 
 def _following(reader: SegmentReader, position: int, header: bytes, limit: int) -> bytes:
-    """The header behind a frame; nothing at the segment's end."""
-    behind = _behind(position, header)
-    return reader.read(behind, HEADER_LENGTH) if behind < limit else b""
+    """The header after a frame; empty at the segment's end."""
+    end = _frame_end(position, header)
+    return reader.read(end, HEADER_LENGTH) if end < limit else b""
 
 
-def _behind(position: int, header: bytes) -> int:
-    """The position behind a frame."""
+def _frame_end(position: int, header: bytes) -> int:
     return position + align(DataHeader.unpack_from(header).frame_length)
 
 
 def _same_session(header: bytes, following: bytes) -> bool:
-    """Whether two frames that follow each other have one session id. Both have no checksum in its place, then: they
-    were recorded while the archive was not configured for any."""
+    """Whether two successive frames have the same session id. Then neither has a checksum in its place: they were
+    recorded while the archive had checksums disabled."""
     if len(following) < HEADER_LENGTH:
         return False
     first, second = DataHeader.unpack_from(header), DataHeader.unpack_from(following)
@@ -253,7 +256,8 @@ def _walked(end: int, bad: list[tuple[int, str]]) -> _Walked:
 
 
 def find_frame(walker: Walker, window: Window, position: int, reader: SegmentReader, limit: int) -> int | None:
-    """The position of the next intact frame from ``position`` on, in the window's range, which ends at ``limit``."""
+    """Return the position of the next intact frame from ``position`` on, in the window's range, which ends at
+    ``limit``."""
     window.seek(position)
     while True:
         found = walker.find(window.buffer, window.at, window.filled, window.base)
@@ -269,7 +273,7 @@ def find_frame(walker: Walker, window: Window, position: int, reader: SegmentRea
 def _with_fingerprints(
     storage: Storage, recording: Recording, segments: SegmentMap, bases: list[int], walked: _Walked
 ) -> RecoveredEnd:
-    """The end with what lies behind it."""
+    """Combine the end with fingerprints of what follows it."""
     end, length = walked.end, segments.segment_length
     base = segments.base(end)
     tail = short = missing = None
@@ -300,7 +304,7 @@ def _with_fingerprints(
 
 
 def any_frame(storage: Storage, segments: SegmentMap, recording: Recording, start: int, end: int) -> bool:
-    """Whether there is a frame, by its header, between two positions of one segment."""
+    """Whether any bytes between two positions of one segment look like a frame header."""
     geometry = Geometry(recording.initial_term_id, recording.term_buffer_length, recording.stream_id)
     reader = SegmentReader(storage, segments)
     try:
@@ -311,7 +315,7 @@ def any_frame(storage: Storage, segments: SegmentMap, recording: Recording, star
 
 
 def fingerprint_of(storage: Storage, name: str, offset: int) -> TailFingerprint:
-    """What of a file is not zeros from ``offset`` on."""
+    """Return the fingerprint of a file from ``offset`` on."""
     with storage.open(name) as file:
         size, end = file.size(), offset
         for at, block in nonzero_blocks(file, offset, size):

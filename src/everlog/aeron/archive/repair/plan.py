@@ -1,24 +1,22 @@
-"""Planning an archive's repair: a step for each fault that :mod:`everlog.aeron.archive.verify.archive` finds and
-something can be done about.
+"""Plans an archive's repair: a step for each repairable fault that :mod:`everlog.aeron.archive.verify.archive` finds.
 
 **What a repair never does.** It keeps every message that can be read, except those after a hole at the end of a
 recording that was never stopped (:mod:`everlog.aeron.archive.repair.ends`). It leaves damage in the middle of a
-recording as it is, because nothing can mend it. It reports, and does not touch, recordings marked as invalid and files
-that may belong to somebody (detached, of unknown recordings, or with other names): other verbs change those.
+recording alone, because nothing can repair it. It reports, and does not touch, recordings marked as invalid and files
+that may still be needed (detached, of unknown recordings, or with other names): other commands change those.
 
-**Nobody at work.** It is refused while an archive runs in the folder.
+**Running archives.** A repair is refused while an archive runs in the folder.
 
 **Order, and what a crash leaves.**
 
-1. Drafts of a repair that was stopped, and a damaged mark file, go: an archive makes a new one.
-2. The catalog, if it is missing or damaged: it appears at once.
-3. Files of recordings that nobody stopped (:mod:`everlog.aeron.archive.repair.recovery`), and files that are too short
-   are lengthened.
-4. Stop positions: of recordings that nobody stopped, of those behind which frames go on, of those that end in zeros.
-5. Files behind a stop position. They go after it is set: else a stop position in zeros would miss its file.
-6. Checksums of catalog entries.
+1. Drafts of an interrupted repair and a damaged mark file are removed; an archive creates a new mark file.
+2. The catalog is rebuilt, if it is missing or damaged: it is replaced atomically.
+3. Files of active recordings are recovered (:mod:`everlog.aeron.archive.repair.recovery`), and short files lengthened.
+4. Stop positions are set for active recordings, for those whose frames continue after it, and those that end in zeros.
+5. Files after a stop position are removed. The position is set first: otherwise one in zeros would lose its file.
+6. Checksums of catalog entries are updated.
 
-Whatever was done is not planned again, so that a plan after a crash goes on.
+Completed steps are not planned again, so a new plan after a crash continues the repair.
 """
 
 from __future__ import annotations
@@ -58,17 +56,17 @@ _CATALOG_CODES = frozenset(
 
 
 def plan_repair(archive: ArchiveFolder, progress: Progress | None = None) -> RepairPlan:
-    """Verify the archive and plan its repair; changes nothing. An archive with a catalog before version 3 is to be
-    migrated first: all its faults remain.
+    """Verify the archive and plan its repair; changes nothing. An archive with a catalog before version 3 must be
+    migrated first: the plan repairs none of its faults.
 
-    Raises :class:`StoreUnavailable` while an archive runs in the folder, :class:`UsageError` for one that is not on
+    Raises :class:`StoreUnavailable` while an archive runs in the folder, :class:`UsageError` if the folder is not on
     this machine.
     """
     return _Planner(archive, progress).plan()
 
 
 class _Planner:
-    """One plan. ``mended`` are the faults that its steps are for."""
+    """Builds one plan. ``mended`` holds the numbers of the faults that its steps repair."""
 
     def __init__(self, archive: ArchiveFolder, progress: Progress | None) -> None:
         self.storage = writable(archive.storage)
@@ -107,7 +105,7 @@ class _Planner:
         found = []
         for number, fault in enumerate(self.report.faults):
             if self.is_rebuilt and fault.code == "segment-orphaned" and fault.severity is Severity.NOTE:
-                # With a whole catalog it is no note any more.
+                # With an intact catalog this is a fault, no longer a note.
                 repair = "everlog archive DIR delete-orphaned-segments"
                 found.append(replace(fault, severity=Severity.FAULT, repair=repair))
             elif fault.severity is Severity.FAULT and number not in self.mended:
@@ -123,7 +121,7 @@ class _Planner:
         segments: SegmentMap | None = None,
         start: int | None = None,
     ) -> None:
-        """Faults with one of these codes, of a file, of a stream, at or behind a position."""
+        """Count faults as repaired: those with these codes, of this file and stream, at or after a position."""
         every = enumerate(self.report.faults)
         for number, fault in every if stream is None else self._by_stream.get(stream, []):
             if codes is not None and fault.code not in codes:
@@ -139,7 +137,7 @@ class _Planner:
     def _drafts(self) -> Iterator[RepairStep]:
         for name in sorted(self.storage.names()):
             if name.startswith(DRAFT_PREFIX):
-                yield self._remove(name, "a draft of a change that did not come to its end")
+                yield self._remove(name, "a draft of an interrupted change")
 
     def _remove(
         self,
@@ -162,11 +160,11 @@ class _Planner:
 
     def _mark_file(self) -> Iterator[RepairStep]:
         faults = [f for f in self.report.faults if f.code == "mark-file" and f.severity is Severity.FAULT]
-        # One that a link leads to is not of this folder: it stays.
+        # A mark file that a link leads to is in another folder: it stays.
         if faults and self.storage.exists(MARK_NAME) and mark_storage(self.storage) is self.storage:
             self._mend(codes={"mark-file"})
             before = f"a damaged mark file: {faults[0].found}"
-            yield self._remove(MARK_NAME, before, "who ran here, and the distinct errors; an archive makes a new one")
+            yield self._remove(MARK_NAME, before, "the owner's state and its error log; an archive creates a new file")
 
     # Recordings
 
@@ -180,8 +178,7 @@ class _Planner:
         yield from self._lengthen(recording, segments, done)
 
     def _lengthen(self, recording: Recording, segments: SegmentMap, done: Collection[str] = ()) -> Iterator[RepairStep]:
-        """Files that are too short, but only behind what was recorded: with zeros behind it, half a frame would look
-        like a whole one."""
+        """Lengthen short files in which only unrecorded space is missing: zeros would make half a frame look whole."""
         first, stream = segments.base(recording.start_position), str(recording.recording_id)
         short = [fault for _, fault in self._by_stream.get(stream, []) if fault.code == "segment-short"]
         lossy = {fault.file for fault in short if fault.loses != NOTHING}
@@ -212,7 +209,7 @@ class _Planner:
         stop = recording.stop_position
         assert stop is not None, "a stopped recording has a stop position"
         if recording.truncation_pending:
-            return  # what is behind is to go, and who opens the archive for writing finishes it
+            return  # the next writer that opens the archive finishes the truncation
         following = self._end_of_chain(recording, segments, stop)
         if following > stop:
             self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
@@ -226,12 +223,12 @@ class _Planner:
                     yield from file_steps(self.storage, replace(end, after=()), is_owner=False, tail_loss=loss)
         if following != stop:
             self.stops[recording.recording_id] = Stop(recording.recording_id, stop, following)
-        # Where files are missing, those that are too many may be the same, misnamed.
+        # If files are missing, surplus ones may be the same files under wrong names.
         may_keep_aside = "segment-missing" not in codes
         self.last_steps += self._files_behind(recording, segments, following, may_keep_aside=may_keep_aside)
 
     def _end_of_chain(self, recording: Recording, segments: SegmentMap, stop: int) -> int:
-        """Where the frames end that go on at a stop position, without a bad one; the stop position if none do."""
+        """Where the good frames that continue at a stop position end; the stop position if there are none."""
         geometry, kind = recovery_geometry(self.archive, recording, segments, "auto")
         reader = SegmentReader(self.storage, segments)
         begin = max(segments.base(stop), recording.start_position)
@@ -248,11 +245,11 @@ class _Planner:
         return max(begin, stop)
 
     def _has_nothing_behind(self, end: RecoveredEnd, segments: SegmentMap, stop: int) -> bool:
-        """Whether there are zeros only from the last frame to the stop position, in files that are all there, or a
-        frame that its file's end cuts off."""
+        """Whether all files up to the stop position exist and only zeros, or a frame cut off by its file's end, follow
+        the last frame."""
         last, base = segments.base(max(stop - 1, 0)), segments.base(end.stop_position)
         bases = range(base, last + 1, segments.segment_length)
-        # A damaged stop position may be terabytes away: the first file that is missing decides.
+        # A damaged stop position may be terabytes away: the first missing file decides.
         if end.stop_position >= stop or not all(self.storage.exists(segments.name(other)) for other in bases):
             return False
         names = {segments.name(other) for other in bases}
@@ -262,7 +259,8 @@ class _Planner:
     def _files_behind(
         self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool
     ) -> Iterator[RepairStep]:
-        """Files that begin behind a stop position, from the last one down; one of zeros that begins there stays."""
+        """Remove files that begin after a stop position, from the last one down; one of zeros that begins there
+        stays."""
         first = segments.base(recording.start_position)
         last = segments.base(max(stop - 1, first))
         for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, [])), reverse=True):
@@ -274,10 +272,13 @@ class _Planner:
                 continue
             self._mend(codes={"segment-beyond-stop"}, file=name, stream=str(recording.recording_id))
             if found.byte_count:
-                before, loses = "frames behind the stop position, that do not follow it", "the frames, kept aside"
+                before, loses = (
+                    "frames after the stop position, not contiguous with it",
+                    "the frames, which are backed up",
+                )
                 yield self._remove(name, before, loses, found=found, needs_backup=True)
             else:
-                yield self._remove(name, f"zeros behind the stop position {stop}", found=found)
+                yield self._remove(name, f"zeros after the stop position {stop}", found=found)
 
     # Catalog
 
@@ -291,14 +292,14 @@ class _Planner:
             file=CATALOG_NAME,
             before=f"stop positions {_listed(texts)}",
             after=f"stop positions by the frames {_listed([f'{s.recording_id}: {s.new}' for s in stops])}",
-            loses=f"positions {_listed(gone)}: nothing of them is on disk" if gone else NOTHING,
+            loses=f"positions {_listed(gone)}, which are not on disk" if gone else NOTHING,
             storage=self.storage,
             stops=tuple(stops),
             is_later=self.is_rebuilt,
         )
 
     def _checksums(self) -> Iterator[RepairStep]:
-        """Entries whose checksum is stale for certain, or which nothing else contradicts."""
+        """Update checksums that are certainly stale, and wrong ones of entries that no other fault contradicts."""
         catalog = self.archive.catalog
         wrong = [entry for entry in catalog.entries if kind_of(entry) is None] if catalog is not None else []
         if catalog is None or not wrong:
@@ -317,8 +318,8 @@ class _Planner:
         if kinds:
             yield RenewChecksums(
                 file=CATALOG_NAME,
-                before=f"entries whose checksum is wrong: {_listed(map(str, kinds))}",
-                after="checksums of the entries as they are",
+                before=f"entries with a wrong checksum: {_listed(map(str, kinds))}",
+                after="right checksums",
                 storage=self.storage,
                 kinds=kinds,
                 is_later=self.is_rebuilt,
@@ -326,13 +327,13 @@ class _Planner:
 
 
 def _position_of(fault: Fault, segments: SegmentMap) -> int | None:
-    """Where in the recording a fault is."""
+    """The position of a fault in the recording."""
     parsed = parse_segment_name(fault.file)
     base = None if parsed is None else segments.base_of(parsed[1])
     return None if base is None else base + (fault.offset or 0)
 
 
 def _listed(texts: Collection[str] | Iterator[str]) -> str:
-    """The first few of many."""
+    """Join the first few of many texts."""
     found = list(texts)
     return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")

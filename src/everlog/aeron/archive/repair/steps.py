@@ -1,6 +1,6 @@
-"""The steps that recovery and repair of an archive are made of. :mod:`everlog.aeron.archive.repair.recovery` and
-:mod:`everlog.aeron.archive.repair.plan` say in which order they go, and why. Each leaves, wherever it is stopped, what
-planning again finds and finishes."""
+"""The steps of an archive's recovery and repair. :mod:`everlog.aeron.archive.repair.recovery` and
+:mod:`everlog.aeron.archive.repair.plan` explain their order. Wherever a step is interrupted, planning again finishes
+it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ WATCHED = (CATALOG_NAME, MARK_NAME)
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineStep(ArchiveStep):
-    """A step of a repair: refused, too, while a process has the mark file open."""
+    """A repair step that is also refused while a process has the catalog or the mark file open."""
 
     open_files = WATCHED
 
 
 @dataclass(frozen=True, kw_only=True)
 class TailStep(OfflineStep):
-    """A step on one file, of which ``fingerprint`` says what it was like."""
+    """A step on one file whose contents ``fingerprint`` identifies."""
 
     fingerprint: TailFingerprint
 
@@ -45,21 +45,21 @@ class TailStep(OfflineStep):
             self.compare_tail(file)
 
     def compare_tail(self, file: ReadableFile) -> None:
-        """Raises :class:`FileChanged` if the file's end is not as it was when the step was planned."""
+        """Raises :class:`FileChanged` if the file's end has changed since the step was planned."""
         if not self.fingerprint.is_there(file):
-            found = f"{file.size()} bytes, or others from offset {self.fingerprint.offset} on"
+            found = f"{file.size()} bytes, or other contents from offset {self.fingerprint.offset} on"
             raise changed(self.file, found, f"{self.fingerprint.size} bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EraseTail(TailStep):
-    """Makes zeros of a segment file's bytes from an offset on, and the file ``length`` bytes long.
+    """Zeroes a segment file from an offset on and makes the file ``length`` bytes long.
 
-    It is cut at the offset, which frees the blocks, and lengthened again: a crash between leaves a file that is too
-    short, which planning again lengthens; it is on disk before the catalog says that the recording ends there.
+    The file is cut at the offset, which frees the blocks, and lengthened again: a crash in between leaves a short file,
+    which planning again lengthens. The change is on disk before the catalog says that the recording ends there.
     """
 
-    after_crash = "the old file, or one that is too short: planning again finds the same end and lengthens it"
+    after_crash = "the old file, or a short one: planning again finds the same end and lengthens it"
 
     length: int
 
@@ -77,15 +77,15 @@ class EraseTail(TailStep):
             file.truncate(self.length)
             file.sync()
         if not fingerprint.byte_count:
-            return f"made {self.file} {self.length} bytes long"
+            return f"lengthened {self.file} to {self.length} bytes"
         return f"erased {self.file} from offset {fingerprint.offset} on: {fingerprint.byte_count} bytes"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MakeSegment(OfflineStep):
-    """Makes a segment file of zeros. A crash leaves none, or one that is too short, which planning again lengthens."""
+    """Creates a segment file of zeros. A crash leaves no file, or a short one, which planning again lengthens."""
 
-    after_crash = "no file, or one that is too short: planning again lengthens it"
+    after_crash = "no file, or a short one: planning again lengthens it"
 
     length: int
 
@@ -100,13 +100,13 @@ class MakeSegment(OfflineStep):
             file.truncate(self.length)
             file.sync()
         self.storage.sync_folder()
-        return f"made {self.file}: {self.length} bytes of zeros"
+        return f"created {self.file}: {self.length} bytes of zeros"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveFile(TailStep):
-    """Deletes a file. ``needs_backup``: one with something intact in it, which stays where there is no backup to keep
-    it. A crash leaves it or not."""
+    """Deletes a file. ``needs_backup``: the file has intact contents, so without a backup it stays. A crash leaves the
+    file or none."""
 
     after_crash = "the file, or none"
 
@@ -116,7 +116,7 @@ class RemoveFile(TailStep):
         """See :class:`RepairStep`."""
         self.check()
         if self.needs_backup and backup is None:
-            return f"left {self.file}: there is no backup to keep it"
+            return f"left {self.file}: no backup to move it to"
         if self.fingerprint.byte_count:
             keep_file(backup, self.storage, self.file)
         self.storage.remove(self.file)
@@ -126,7 +126,7 @@ class RemoveFile(TailStep):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A recording's stop position as it is, -1 for none, and as it is to be."""
+    """A recording's current stop position, -1 for none, and the new one."""
 
     recording_id: int
     old: int
@@ -135,11 +135,11 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class SetStops(OfflineStep):
-    """Writes stop positions into the catalog, with the time of now for recordings that had none, and the checksums of
+    """Writes stop positions into the catalog, with the current time for recordings that had none, and the checksums of
     entries that have one.
 
-    The last step: a crash in it leaves some recordings done and others active, which are planned again. ``is_later``:
-    a step before it makes the catalog.
+    A crash leaves some recordings stopped and others active, which are planned again. ``is_later``: an earlier step
+    rebuilds the catalog.
     """
 
     after_crash = "some recordings stopped, the others active: planning again stops them"
@@ -153,7 +153,7 @@ class SetStops(OfflineStep):
             self._entries()
 
     def _entries(self) -> dict[int, CatalogEntry]:
-        """The entries to be changed. Raises :class:`FileChanged`."""
+        """The entries to change. Raises :class:`FileChanged`."""
         catalog, _ = load_catalog(self.storage)
         entries = {} if catalog is None else {entry.recording_id: entry for entry in catalog.entries}
         for stop in self.stops:
@@ -180,9 +180,10 @@ class SetStops(OfflineStep):
 
 @dataclass(frozen=True, kw_only=True)
 class RenewChecksums(OfflineStep):
-    """Writes the checksums of entries that are right but for it. Each is four bytes: a crash leaves some renewed."""
+    """Writes the checksums of entries in which nothing else is wrong. Each has four bytes: a crash leaves some
+    updated."""
 
-    after_crash = "some checksums renewed: planning again renews the others"
+    after_crash = "some checksums updated: planning again updates the others"
 
     kinds: dict[int, str]
     is_later: bool = False
@@ -198,8 +199,8 @@ class RenewChecksums(OfflineStep):
         for recording_id in self.kinds:
             entry = entries.get(recording_id)
             if entry is None or kind_of(entry) is not None:
-                found = "no such recording" if entry is None else "a right checksum"
-                raise changed(CATALOG_NAME, f"{found}, {recording_id}", "a wrong one")
+                found = "no entry" if entry is None else "a right checksum"
+                raise changed(CATALOG_NAME, f"{found} for recording {recording_id}", "a wrong checksum")
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -211,18 +212,18 @@ class RenewChecksums(OfflineStep):
                 for recording_id, own in self.kinds.items():
                     if own == kind:
                         writer.set_checksum(recording_id)
-        return f"renewed the checksums of {len(self.kinds)} entries in {CATALOG_NAME}"
+        return f"updated the checksums of {len(self.kinds)} entries in {CATALOG_NAME}"
 
 
 def open_catalog(storage: WritableStorage, checksum: str) -> CatalogWriter:
-    """The catalog as it is, not lengthened; what is changed is on disk when it is closed. ``checksum``: of entries that
-    are changed."""
+    """Open the catalog for writing, without lengthening it; changes are on disk once it is closed. ``checksum`` is the
+    kind for changed entries."""
     capacity = max(storage.size(CATALOG_NAME), MIN_CAPACITY)
     return CatalogWriter.open(storage, CatalogOptions(capacity=capacity, checksum=checksum))
 
 
 def keep_catalog(storage: WritableStorage, backup: Backup | None) -> None:
-    """The catalog as it is into the backup, without the zeros at its end."""
+    """Copy the catalog into the backup, without the zeros at its end."""
     if backup is not None and storage.exists(CATALOG_NAME):
         with storage.open(CATALOG_NAME) as file:
             catalog, _ = load_catalog(storage)

@@ -1,5 +1,6 @@
-"""ArchiveTool's verbs that write: plans over an archive's folder while no archive runs there. Source: ArchiveTool.
+"""ArchiveTool's commands that write: plans over an archive's folder while no archive runs there. Source: ArchiveTool.
 
-Each module has one verb: a function that looks at the folder and gives a :class:`~everlog.core.plan.plan.RepairPlan`;
-nothing has changed until that is applied. :mod:`everlog.aeron.archive.tool.steps` has the changes, each of which says
-what it undoes; :mod:`everlog.aeron.archive.tool.undo` brings back what a plan's backup has kept."""
+Each module has one command: a function that reads the folder and returns a
+:class:`~everlog.core.plan.plan.RepairPlan`; nothing changes until that is applied.
+:mod:`everlog.aeron.archive.tool.steps` has the changes, each with the way to undo it;
+:mod:`everlog.aeron.archive.tool.undo` restores what a plan's backup has kept."""

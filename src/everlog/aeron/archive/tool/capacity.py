@@ -1,5 +1,5 @@
-"""``capacity``: lengthens the catalog's file. ArchiveTool's help documents it, but its commands lack it; its library
-has the code. Source: ArchiveTool.capacity, Catalog.validateCapacity."""
+"""``capacity``: lengthens the catalog's file. ArchiveTool documents this command and has the code, but does not offer
+it. Source: ArchiveTool.capacity, Catalog.validateCapacity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everlog.errors import UsageError
 def plan_capacity(storage: Storage, capacity: int) -> RepairPlan:
     """Plan to lengthen the catalog's file to ``capacity`` bytes; empty if it is that long already. It never shrinks.
 
-    Raises :class:`UsageError` for a length that no catalog can have, and as :func:`~.folder.open_folder`.
+    Raises :class:`UsageError` for an impossible length, and as :func:`~.folder.open_folder`.
     """
     if not MIN_CAPACITY <= capacity <= MAX_CATALOG_BYTES:
         raise UsageError("BYTES", found=str(capacity), expected=f"{MIN_CAPACITY} to {MAX_CATALOG_BYTES}")

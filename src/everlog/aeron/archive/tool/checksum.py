@@ -1,9 +1,9 @@
-"""``checksum``: CRC-32 or CRC-32C of each data frame in the place of its session id, and of catalog entries. Source:
-ArchiveTool.checksum, checksumSegmentFile.
+"""``checksum``: writes the CRC-32 or CRC-32C of each data frame in place of its session id, and those of catalog
+entries. Source: ArchiveTool.checksum, checksumSegmentFile.
 
-A frame's checksum is over what is behind its header, so it does not depend on what stood there before: doing it again
-changes nothing. A crash leaves a part of the files with checksums and the others as they were, as the original does
-that by default takes the last file only.
+A frame's checksum covers what follows its header, so it does not depend on the session id: running it again changes
+nothing. A crash leaves some files with checksums and the others unchanged, as the original's default of only the last
+file does.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from everlog.errors import EverlogError, UsageError
 from everlog.kernel.crc32 import Crc32
 
 WINDOW_BYTES = 4 << 20
-"""So much of a segment is held and written back at once; no data frame is longer."""
+"""How much of a segment is read and written back at once; no data frame is longer."""
 KEPT = struct.Struct("<QI")
-"""What the backup has of each frame: the offset of its session id in the file, and what stood there."""
+"""One frame in the backup: the offset of its session id in the file, and the session id."""
 KEPT_SUFFIX = ".session-ids"
 _SESSION_ID = DataHeader.field("session_id")
 
 
 def checksum_kind(name: str) -> str:
-    """``org.agrona.checksum.Crc32`` -> ``crc32``; any package, or none. Raises :class:`UsageError`."""
+    """Return ``crc32`` for ``org.agrona.checksum.Crc32``; the package is ignored. Raises :class:`UsageError`."""
     kind = name.rpartition(".")[2].lower()
     if kind not in CHECKSUMS:
         raise UsageError("CLASS", found=repr(name), expected="org.agrona.checksum.Crc32 or ...Crc32c")
@@ -52,7 +52,7 @@ def checksum_kind(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FrameFault:
-    """A segment file whose frames can't be followed, from ``offset`` on."""
+    """A segment file whose frames can't be followed beyond ``offset``."""
 
     recording_id: int
     file: str
@@ -62,8 +62,8 @@ class FrameFault:
 
 @dataclass(slots=True)
 class Block:
-    """Bytes of a segment at ``offset``, whole frames, as they are to be; ``old`` has session ids that are written
-    over, by their offset in the file."""
+    """Whole frames of a segment at ``offset``, with their new contents; ``old`` has the overwritten session ids by
+    their offset in the file."""
 
     offset: int
     data: bytearray
@@ -71,8 +71,7 @@ class Block:
 
 
 class Checksummed:
-    """The frames of a segment file from ``start`` on with their checksums. ``fault`` is set where they can't be
-    followed."""
+    """Adds checksums to the frames of a segment file from ``start`` on. ``fault`` is set if they can't be followed."""
 
     def __init__(self, file: ReadableFile, start: int, term_length: int, crc: Crc32) -> None:
         self._file = file
@@ -82,21 +81,20 @@ class Checksummed:
         self.fault: tuple[int, str] | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks in which something changes, in order; up to the first frame that was never written, as in the
-        original."""
+        """Yield the blocks with changes, in order, up to the first frame that was never written, as in the original."""
         at = self._start
         while True:
             data = bytearray(self._file.read_at(at, WINDOW_BYTES))
-            block, behind = self._block(at, data)
+            block, next_at = self._block(at, data)
             if block.old:
-                del block.data[behind - at :]
+                del block.data[next_at - at :]
                 yield block
-            if behind == at:
+            if next_at == at:
                 return
-            at = behind
+            at = next_at
 
     def _block(self, base: int, data: bytearray) -> tuple[Block, int]:
-        """The frames that are whole in ``data``, and the offset behind them."""
+        """Process the whole frames in ``data``; return them and the offset after them."""
         block = Block(base, data, [])
         at = 0
         while at + HEADER_LENGTH <= len(data) and self.fault is None:
@@ -104,18 +102,18 @@ class Checksummed:
             if length == 0:
                 break
             self.fault = self._check(base + at, length, kind)
-            behind = at + align(length)
-            if self.fault is not None or (kind == TYPE_DATA and behind > len(data)):
+            next_at = at + align(length)
+            if self.fault is not None or (kind == TYPE_DATA and next_at > len(data)):
                 if self.fault is None and at == 0:
                     self.fault = base, f"a frame of {length} bytes at the file's end"
                 break
             if kind == TYPE_DATA:
-                value = to_int32(self._crc.checksum(data, at + HEADER_LENGTH, behind))
+                value = to_int32(self._crc.checksum(data, at + HEADER_LENGTH, next_at))
                 if value != session_id:
                     place = at + _SESSION_ID.offset
                     data[place : place + _SESSION_ID.size] = value.to_bytes(_SESSION_ID.size, "little", signed=True)
                     block.old.append((base + place, session_id & 0xFFFFFFFF))
-            at = behind
+            at = next_at
         return block, base + at
 
     def _check(self, offset: int, length: int, kind: int) -> tuple[int, str] | None:
@@ -128,8 +126,8 @@ class Checksummed:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteChecksums(ToolStep):
-    """Checksums into the frames of one segment file: written to a draft, which then takes the file's name. A crash
-    leaves the old file or the new one; a draft that was left is deleted by the next run."""
+    """Writes checksums into the frames of one segment file: into a draft, which then replaces the file. A crash leaves
+    the old file or the new one; the next run deletes a left-over draft."""
 
     after_crash = "the old file or the new one, and maybe a draft, which the next run deletes"
 
@@ -163,7 +161,7 @@ class WriteChecksums(ToolStep):
         return f"{self.file}: {count} checksums"
 
     def _fill(self, file: ReadableFile, draft: WritableFile) -> int:
-        """A copy of the file, with holes where it has zeros, and checksums; how many."""
+        """Copy the file, with holes for zeros, and write the checksums; return their count."""
         for at, data in nonzero_blocks(file, 0, self.size):
             draft.write_at(at, data)
         if draft.size() < self.size:
@@ -198,8 +196,8 @@ def plan_checksum(
     every: bool = False,
     progress: Progress | None = None,
 ) -> tuple[RepairPlan, list[FrameFault]]:
-    """Write checksums into catalog entries and segment files: of one recording, or of all; of each recording's last
-    file, or with ``every`` of all of them. Files whose frames can't be followed are not planned, but given.
+    """Plan to write checksums into catalog entries and segment files, of one recording or of all, of each recording's
+    last file or with ``every`` of all files. Files whose frames can't be followed are returned as faults instead.
 
     ``kind``: ``crc32`` or ``crc32c``. Raises :class:`UsageError`, :class:`UnknownStream`, and as
     :func:`~.folder.open_folder`.
@@ -216,7 +214,7 @@ def plan_checksum(
         own = files.get(entry.recording_id, [])
         for position, name, size in own if every else own[-1:]:
             if progress is not None:
-                progress(f"look at {name}", number, len(entries))
+                progress(f"read {name}", number, len(entries))
             step = _plan_file(folder, entry, kind, (position, name, size))
             if isinstance(step, FrameFault):
                 faults.append(step)
@@ -226,7 +224,7 @@ def plan_checksum(
 
 
 def set_entry_checksum(folder: CatalogedArchive, entry: CatalogEntry, kind: str) -> list[WriteBytes]:
-    """The step that writes an entry's checksum, if it is not that."""
+    """Return the step that writes an entry's checksum; empty if it is right already."""
     value = to_int32(CHECKSUMS[kind].checksum(entry.body))
     old = to_int32(entry.checksum & 0xFFFFFFFF)
     if value == old:

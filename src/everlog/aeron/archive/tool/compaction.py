@@ -1,16 +1,16 @@
-"""``compact``: the catalog without entries that are not valid, and without their files. Source: ArchiveTool.compact.
+"""``compact``: removes invalid and deleted recordings and their files. Source: ArchiveTool.compact.
 
-**Order, and what a crash leaves.** The original removes the files first and then, for a moment, has no catalog. Here:
+**Order, and what a crash leaves.** The original removes the files first and then briefly has no catalog. Here:
 
 ======================================  ===========================================================================
 after                                   a crash leaves
 ======================================  ===========================================================================
 an invalid recording is marked deleted  a deleted recording with files, which is no fault
 a recording's files are removed         some of its files or none, which is no fault
-the new catalog is in its place         the result
+the catalog is replaced                 the result
 ======================================  ===========================================================================
 
-Compacting again goes on from any of these.
+Compacting again continues from any of these.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from everlog.core.plan.step import RepairStep
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What compacting a catalog gives: its bytes, the entries that go, and their bytes, as the original counts them."""
+    """A compacted catalog: its bytes, the dropped entries, and their size as the original counts it."""
 
     data: bytes
     dropped: tuple[CatalogEntry, ...]
@@ -42,7 +42,7 @@ class Compaction:
 
 
 def compacted(catalog: Catalog, next_recording_id: int) -> Compaction:
-    """The catalog with its valid entries only, no longer than they are."""
+    """Return the catalog with its valid entries only, without spare capacity."""
     parts = [encode_header(next_recording_id, catalog.header.version, catalog.alignment)]
     dropped, reclaimed = [], 0
     for entry in catalog.entries:
@@ -56,8 +56,8 @@ def compacted(catalog: Catalog, next_recording_id: int) -> Compaction:
 
 
 def plan_compact(storage: Storage) -> tuple[RepairPlan, Compaction]:
-    """Take out every recording that is ``INVALID`` or ``DELETED``, and its files; and what that gives. Empty where the
-    catalog is compact. Raises as :func:`~.folder.open_folder`."""
+    """Plan to remove every ``INVALID`` or ``DELETED`` recording and its files; empty if the catalog is compact already.
+    Raises as :func:`~.folder.open_folder`."""
     folder = open_folder(storage)
     result = compacted(folder.catalog, folder.next_recording_id)
     files = segment_files(folder.storage)
@@ -90,7 +90,7 @@ def _removals(folder: CatalogedArchive, result: Compaction, files: FilesByRecord
                 file=own[0][1],
                 before=f"{len(own)} files of recording {entry.recording_id}, {entry.state}",
                 after="no files",
-                loses="what is in them",
+                loses="their contents",
                 storage=folder.storage,
                 files=tuple((name, size) for _, name, size in own),
             )
@@ -99,7 +99,7 @@ def _removals(folder: CatalogedArchive, result: Compaction, files: FilesByRecord
 
 
 def _states(data: bytes, marks: list[WriteBytes]) -> tuple[tuple[int, int], ...]:
-    """The catalog as it is, and as it is once the entries are marked."""
+    """The state of the catalog now, and once the entries are marked."""
     marked = bytearray(data)
     for mark in marks:
         marked[mark.offset : mark.offset + len(mark.new)] = mark.new
@@ -109,4 +109,4 @@ def _states(data: bytes, marks: list[WriteBytes]) -> tuple[tuple[int, int], ...]
 def _lost(dropped: tuple[CatalogEntry, ...]) -> str:
     if not dropped:
         return "nothing"
-    return "what the catalog says of " + ", ".join(f"{entry.recording_id} ({entry.state})" for entry in dropped)
+    return "the catalog entries of " + ", ".join(f"{entry.recording_id} ({entry.state})" for entry in dropped)

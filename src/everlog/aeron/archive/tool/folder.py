@@ -1,4 +1,4 @@
-"""An archive's folder that is to be changed while no archive runs in it."""
+"""Opens an archive's folder for changes while no archive runs in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from everlog.errors import CorruptData, StoreUnavailable, UnknownStream, Unsuppo
 
 @dataclass(frozen=True, slots=True)
 class CatalogedArchive:
-    """What a plan is made from: the folder, the store over it, and its catalog, which is sound."""
+    """What a plan is made from: the folder, the store over it, and its intact catalog."""
 
     storage: WritableStorage
     archive: ArchiveFolder
@@ -29,25 +29,25 @@ class CatalogedArchive:
 
     @property
     def next_recording_id(self) -> int:
-        """The id that the next recording gets. Old catalogs have none: it is the one behind the last entry's."""
+        """The id for the next recording. Old catalogs do not store it: it follows the last entry's."""
         entries = self.catalog.entries
         following = entries[-1].recording_id + 1 if entries else 0
         return following if self.catalog.is_old else max(self.catalog.header.next_recording_id, following)
 
     def entry(self, recording_id: int) -> CatalogEntry:
-        """Raises :class:`UnknownStream`."""
+        """Return a recording's entry. Raises :class:`UnknownStream`."""
         for entry in self.catalog.entries:
             if entry.recording_id == recording_id:
                 return entry
         found = f"no recording {recording_id}"
-        raise UnknownStream(self.storage.root, found=found, expected="one of the catalog's, as describe-all lists them")
+        raise UnknownStream(self.storage.root, found=found, expected="one that describe-all lists")
 
     def entries(self, recording_id: int | None) -> list[CatalogEntry]:
-        """One recording's entry, or all. Raises :class:`UnknownStream`."""
+        """Return one recording's entry, or all. Raises :class:`UnknownStream`."""
         return self.catalog.entries if recording_id is None else [self.entry(recording_id)]
 
     def end_of_entries(self) -> int:
-        """Where the next entry would begin."""
+        """Return the offset at which the next entry would begin."""
         if not self.catalog.entries:
             return CatalogHeader.size
         last = self.catalog.entries[-1]
@@ -55,11 +55,11 @@ class CatalogedArchive:
 
 
 def open_folder(storage: Storage, *, any_version: bool = False) -> CatalogedArchive:
-    """Open for changes: the catalog is read whole.
+    """Open a folder for changes, and read its catalog.
 
-    Raises :class:`CorruptData` for a catalog that is missing or damaged, for what may still be rescued would be
-    overwritten; :class:`UnsupportedVersion` for one of a version before 3, without ``any_version``;
-    :class:`StoreUnavailable` when an archive runs here; :class:`UsageError` for a folder that is not on this machine.
+    Raises :class:`CorruptData` for a missing or damaged catalog, since a change could overwrite what may still be
+    rescued; :class:`UnsupportedVersion` for a version before 3, unless ``any_version``; :class:`StoreUnavailable` if an
+    archive runs here; :class:`UsageError` if the folder is not on this machine.
     """
     folder = writable(storage)
     refuse_running(folder)
@@ -70,19 +70,19 @@ def open_folder(storage: Storage, *, any_version: bool = False) -> CatalogedArch
         raise CorruptData(CATALOG_NAME, offset=fault.offset, found=fault.found, expected=fault.expected)
     if catalog.header.version >> 16 < WRITABLE_MAJOR and not any_version:
         found = f"version {version_text(catalog.header.version)}"
-        hint = "everlog archive DIR migrate makes it one; nothing was changed"
+        hint = "nothing was changed; upgrade it: everlog archive DIR migrate"
         raise UnsupportedVersion(CATALOG_NAME, found=found, expected="3.x", hint=hint)
     damage = next((fault for fault in catalog.faults if fault.severity is Severity.FAULT), None)
     if damage is not None:
-        hint = "everlog verify says all that is wrong; nothing was changed"
+        hint = "nothing was changed; everlog verify lists all faults"
         raise CorruptData(CATALOG_NAME, offset=damage.offset, found=damage.found, expected=damage.expected, hint=hint)
     return CatalogedArchive(folder, archive, catalog)
 
 
 @contextlib.contextmanager
 def alone(storage: Storage) -> Iterator[None]:
-    """Keeps other processes of everlog out of the folder: its writers and its tools hold the mark file. Where there is
-    none, nobody is kept out. Raises :class:`StoreUnavailable` while somebody else does."""
+    """Keep other everlog processes out of the folder by locking the mark file, as writers and tools do. Without a mark
+    file nothing is locked. Raises :class:`StoreUnavailable` if another process holds it."""
     folder = writable(mark_storage(writable(storage)))
     if not folder.exists(MARK_NAME):
         yield
@@ -91,8 +91,9 @@ def alone(storage: Storage) -> Iterator[None]:
         if not file.hold():
             raise StoreUnavailable(
                 f"{folder.root}/{MARK_NAME}",
-                found="a process of everlog that writes here",
-                expected="none while the folder is changed",
+                found="held by another everlog process",
+                expected="no writer while the folder is changed",
                 hint="stop it first; nothing was changed",
+                message=f"another everlog process writes to {folder.root}",
             )
         yield

@@ -1,16 +1,16 @@
-"""``migrate``: archives with catalogs 0.x, 1.x and 2.x become what today's archive opens. Source: ArchiveTool.migrate,
+"""``migrate``: upgrades archives with catalogs 0.x, 1.x and 2.x to version 3. Source: ArchiveTool.migrate,
 ArchiveMigration_0_1, _1_2, _2_3.
 
-**Result.** As the original's: segment files named by positions, a catalog of version 3.0.0 no longer than its entries,
-a mark file that says 3.0.0, and an empty ``migration-FROM-to-TO.dat`` for each version on the way. Three things are
-done right that are wrong there: files of a recording that starts behind its first segment get the position at which
-they begin (the original adds a part of it twice); files of recordings that are marked as invalid are renamed, too; and
-an archive without a mark file (Aeron 1.7) is migrated.
+**Result.** As the original's: segment files named by position, a catalog of version 3.0.0 without spare capacity, a
+mark file of version 3.0.0, and an empty ``migration-FROM-to-TO.dat`` for each version on the way. Three defects of the
+original are avoided: files of a recording that starts after its first segment get the position at which they begin (the
+original adds part of it twice); files of invalid recordings are renamed, too; and an archive without a mark file
+(Aeron 1.7) is migrated.
 
-**Order, and what a crash leaves.** Files are renamed first, then the catalog appears in its place at once, then the
-mark file's version is written. Until the catalog is the new one, files may have either name, and reading reports that;
-migrating again finishes, for a file's number tells which name it has (:func:`position_of`). So it takes up what the
-original left when it was broken off in its first two steps, too.
+**Order, and what a crash leaves.** Files are renamed first, then the catalog is replaced atomically, then the mark
+file's version is written. Until the catalog is replaced, files may have either name, and reading reports that;
+migrating again finishes, because a file's number shows which name it has (:func:`position_of`). So it also finishes
+what the original left after an interruption in its first two steps.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from everlog.errors import CorruptData, StoreExists, UnsupportedVersion
 
 LATEST = 3 << 16 | 1 << 8
 STEPS = (1 << 16, 2 << 16, 3 << 16)
-"""Versions that a migration goes through; the last one is what it ends with."""
+"""The versions that a migration passes through, ending with the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What a folder is and what was planned: versions of its mark file (``None``: there is none) and its catalog, those
-    it goes through, and old and new names by recording."""
+    """A planned migration: the versions of the mark file (``None`` if it is missing) and the catalog, the versions it
+    passes through, and old and new file names by recording."""
 
     mark_version: int | None
     catalog_version: int
@@ -52,16 +52,16 @@ class Migration:
 
 
 def full_version(version: int) -> str:
-    """As the original prints it."""
+    """Return a version as the original prints it."""
     major, minor, patch = version_text(version).split(".")
     return f"{version}(Major {major} Minor {minor} Patch {patch})"
 
 
 def plan_migrate(storage: Storage) -> tuple[RepairPlan, Migration]:
-    """Bring an archive to version 3.0.0; empty where its catalog and mark file are of version 3 already.
+    """Plan to upgrade an archive to version 3.0.0; empty if catalog and mark file have version 3 already.
 
-    Raises :class:`CorruptData` for a damaged catalog, and for a file whose first frame is of another position than its
-    name would say; :class:`StoreExists` where two files would get one name; and as :func:`~.folder.open_folder`.
+    Raises :class:`CorruptData` for a damaged catalog, or if a file's first frame contradicts the position in its name;
+    :class:`StoreExists` if two files would get the same name; and as :func:`~.folder.open_folder`.
     """
     folder = open_folder(storage, any_version=True)
     mark = load_mark_head(folder.storage)
@@ -83,9 +83,9 @@ def plan_migrate(storage: Storage) -> tuple[RepairPlan, Migration]:
 def _marks(
     folder: CatalogedArchive, catalog_version: int, mark_version: int | None, versions: tuple[int, ...]
 ) -> list[CreateFile]:
-    """The empty files that the original leaves to say that it was there."""
+    """The empty marker files that the original leaves."""
     steps = []
-    # As there: the first step is named by the catalog's version, the others by the mark file's.
+    # As in the original, the first step is named by the catalog's version, the others by the mark file's.
     before = catalog_version if versions[0] == STEPS[0] or mark_version is None else mark_version
     for version in versions:
         name = f"migration-{before}-to-{version}.dat"
@@ -99,12 +99,12 @@ def _marks(
 
 
 def position_of(number: int, segments: SegmentMap, naming: Naming) -> int | None:
-    """The position at which a file begins, by the number in its name, in a folder whose catalog says ``naming``, or
-    which was migrated in part; ``None`` where no segment of the recording has that number.
+    """Return the position at which a file begins, by the number in its name, in a folder whose catalog has ``naming``
+    or which was partly migrated; ``None`` if no segment of the recording has that number.
 
-    From one naming to the next numbers only grow, and what they are modulo the segment length differs: indexes are no
-    multiples of the least term length; numbers of 1.x are multiples of the segment length; positions are so many bytes
-    more as the first term begins behind the multiple.
+    From one naming to the next, numbers only grow, and they differ modulo the segment length: indexes are not multiples
+    of the shortest term; numbers of 1.x are multiples of the segment length; positions are larger by the offset of the
+    first term from such a multiple.
     """
     length = segments.segment_length
     first = segments.base(segments.start_position)
@@ -114,7 +114,7 @@ def position_of(number: int, segments: SegmentMap, naming: Naming) -> int | None
     if number % length != shift:
         if number % length or naming is Naming.POSITION:
             return None
-        number += shift  # a number of 1.x; where the shift is 0, those are positions
+        number += shift  # a number of 1.x; with a shift of 0, these equal positions
     return number if number >= first else None
 
 
@@ -133,7 +133,8 @@ def _renames(folder: CatalogedArchive) -> list[tuple[int, tuple[tuple[str, str],
             if new == name:
                 continue
             if new in names or any(new == other for _, other in pairs):
-                raise StoreExists(name, found=f"{new}, too", expected="one file for each position")
+                why = f"another file is or becomes {new}"
+                raise StoreExists(name, found=why, expected="one file for each position")
             pairs.append((name, new))
         if pairs:
             found.append((entry.recording_id, tuple(pairs)))
@@ -145,7 +146,7 @@ def _new_name(folder: CatalogedArchive, entry: CatalogEntry, number: int, name: 
     segments = folder.archive.segment_map(recording)
     position = position_of(number, segments, folder.catalog.naming)
     if position is None or position > MAX_POSITION:
-        found, expected = f"number {number}", f"one of recording {entry.recording_id}'s segments"
+        found, expected = f"number {number}", f"the number of a segment of recording {entry.recording_id}"
         raise CorruptData(name, found=found, expected=expected, hint="move it away first; nothing was changed")
     _check_first_frame(folder, segments, position, name, recording.initial_term_id)
     return segment_name(entry.recording_id, position)
@@ -154,8 +155,8 @@ def _new_name(folder: CatalogedArchive, entry: CatalogEntry, number: int, name: 
 def _check_first_frame(
     folder: CatalogedArchive, segments: SegmentMap, base: int, name: str, initial_term_id: int
 ) -> None:
-    """A frame that looks right, but is of another term, tells that the file is not what its name says. One that is
-    damaged tells nothing."""
+    """Raise :class:`CorruptData` if the first frame is valid but of another term, so that the file's name is wrong. A
+    damaged frame proves nothing."""
     position = max(base, segments.start_position)
     with folder.storage.open(name) as file:
         data = file.read_at(position - base, HEADER_LENGTH)
@@ -165,9 +166,13 @@ def _check_first_frame(
     expected = term_id_of(position, initial_term_id, term)
     is_frame = header.frame_length >= HEADER_LENGTH and header.term_offset == term_offset_of(position, term)
     if is_frame and header.term_id != expected:
-        hint = "it has another recording's or position's name; nothing was changed"
+        hint = "the file has the name of another recording or position; nothing was changed"
         raise CorruptData(
-            name, offset=position - base, found=f"a frame of term {header.term_id}", expected=f"{expected}", hint=hint
+            name,
+            offset=position - base,
+            found=f"a frame of term {header.term_id}",
+            expected=f"term {expected}",
+            hint=hint,
         )
 
 
@@ -200,7 +205,7 @@ def _new_catalog(folder: CatalogedArchive) -> ReplaceFile:
 
 
 def migrated_catalog(folder: CatalogedArchive) -> bytes:
-    """A catalog of version 3.0.0 with the entries of an old one."""
+    """Return a catalog of version 3.0.0 with the entries of an old one."""
     parts = [encode_header(folder.next_recording_id, STEPS[-1])]
     for entry in folder.catalog.entries:
         body = entry.body[: _descriptor_end(entry.body)]
@@ -210,7 +215,7 @@ def migrated_catalog(folder: CatalogedArchive) -> bytes:
 
 
 def _descriptor_end(body: bytes) -> int:
-    """Behind the last string, which is within the body."""
+    """The offset after the last string, which lies within the body."""
     at = RecordingDescriptor.size
     for _ in RecordingDescriptor.var_data:
         at += LENGTH_PREFIX_BYTES + int.from_bytes(body[at : at + LENGTH_PREFIX_BYTES], "little")

@@ -1,9 +1,9 @@
-"""``delete-orphaned-segments``: segment files that belong to no recording's positions. Source:
+"""``delete-orphaned-segments``: removes segment files outside their recording's positions. Source:
 ArchiveTool.deleteOrphanedSegmentFiles.
 
-As there, files that begin before a recording's start position or behind its stop position go. So do all files of a
-recording that was deleted, which the original leaves when a deletion was cut short. Files of recordings that the
-catalog does not know, and names that are none of a segment, stay: what they are can't be told.
+As in the original, files that begin before a recording's start position or after its stop position are removed. So are
+all files of a deleted recording, which the original leaves after an interrupted deletion. Files of recordings that the
+catalog does not have, and files with other names, stay, because their purpose is unknown.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ FilesByRecording = dict[int, list[tuple[int, str, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a recording's segments may begin; ``last`` is ``None`` while it is active, both are of a recording that was
-    deleted."""
+    """The range in which a recording's segments may begin; ``last`` is ``None`` while it is active, both are ``None``
+    if it was deleted."""
 
     first: int | None
     last: int | None
 
     def is_orphan(self, position: int) -> bool:
-        """Whether a file that begins there is none of the recording's."""
+        """Whether a file that begins there is outside the recording."""
         return self.first is None or position < self.first or (self.last is not None and position > self.last)
 
 
 def segment_files(storage: Storage) -> FilesByRecording:
-    """All segment files in a folder."""
+    """Return all segment files in a folder."""
     found: FilesByRecording = {}
     for entry in storage.entries():
         parsed = parse_segment_name(entry.name)
@@ -49,7 +49,7 @@ def segment_files(storage: Storage) -> FilesByRecording:
 
 
 def plan_delete_orphans(storage: Storage, recording_id: int | None = None) -> RepairPlan:
-    """Remove the files of one recording, or of all, that lie outside of their positions; a step for each recording.
+    """Plan to remove the files outside their recording's positions, of one recording or of all; one step for each.
 
     Raises :class:`UnknownStream`, and as :func:`~.folder.open_folder`.
     """
@@ -67,8 +67,8 @@ def plan_delete_orphans(storage: Storage, recording_id: int | None = None) -> Re
 
 
 def span_of(folder: CatalogedArchive, entry: CatalogEntry) -> Span:
-    """Where the segments of a recording may begin. When it stops at a segment's end the next file may be there, as it
-    is made ahead."""
+    """Return where the segments of a recording may begin. If it stops at a segment's end, the next file may exist,
+    because it is preallocated."""
     if entry.state == "DELETED":
         return Span(None, None)
     recording = recording_of(entry)
@@ -83,13 +83,13 @@ def _remove(
     names = ", ".join(name for name, _ in files)
     why = "of a deleted recording"
     if span.first is not None:
-        last = "it is active" if span.last is None else f"{span.last}"
-        why = f"outside of recording {entry.recording_id}, whose segments begin at {span.first} to {last}"
+        last = "the end, as it is active" if span.last is None else f"{span.last}"
+        why = f"outside recording {entry.recording_id}, whose segments begin at {span.first} to {last}"
     return RemoveFiles(
         file=files[0][0],
         before=f"{len(files)} files {why}: {names}",
         after="no files",
-        loses="what is in them",
+        loses="their contents",
         storage=folder.storage,
         files=files,
     )

@@ -17,10 +17,10 @@ OTHER = {"VALID": "INVALID", "INVALID": "VALID"}
 
 
 def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
-    """Plan to mark a recording ``VALID`` or ``INVALID``; empty if it is so already. Archives don't serve invalid
+    """Plan to mark a recording ``VALID`` or ``INVALID``; empty if it has that state. Archives don't serve invalid
     recordings.
 
-    Raises :class:`UsageError` for a recording that was deleted, :class:`UnknownStream`, and as
+    Raises :class:`UsageError` for a deleted recording, :class:`UnknownStream`, and as
     :func:`~.folder.open_folder`.
     """
     if state not in OTHER:

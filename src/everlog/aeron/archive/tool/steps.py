@@ -1,7 +1,7 @@
-"""The steps of ArchiveTool's verbs. Each says in ``to_dict`` how to undo it (:mod:`everlog.aeron.archive.tool.undo`),
-so that the plan in a backup is complete.
+"""The steps of ArchiveTool's commands. Each describes in ``to_dict`` how to undo it
+(:mod:`everlog.aeron.archive.tool.undo`), so that the plan in a backup is complete.
 
-Each states what a crash leaves; a write within a page of 512 bytes happens whole or not at all.
+Each states what a crash leaves; a write within a page of 512 bytes is atomic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def state_of(storage: Storage, name: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolStep(ArchiveStep):
-    """A change by one of ArchiveTool's verbs, which can be undone from its backup."""
+    """A change by one of ArchiveTool's commands, which can be undone from its backup."""
 
     @abstractmethod
     def undo(self) -> dict[str, Any]:
@@ -46,9 +46,9 @@ class ToolStep(ArchiveStep):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteBytes(ToolStep):
-    """A few bytes in place, with one write within 64 bytes of a file that no page's end divides: a crash leaves the old
-    ones or the new ones. The plan itself keeps the old ones. ``before_plan``: what is there until an earlier step of
-    the same plan has written ``old``."""
+    """Overwrites a few bytes in place, with one write that does not cross a 64-byte boundary of the file: a crash
+    leaves the old bytes or the new ones. The plan itself keeps the old ones. ``before_plan`` is what the file has until
+    an earlier step of the same plan has written ``old``."""
 
     after_crash = "the old bytes or the new ones"
 
@@ -83,8 +83,8 @@ class WriteBytes(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceFile(ToolStep):
-    """A whole file in the place of another one, at once: a crash leaves the one or the other. ``states``: size and
-    CRC-32 that the file may have by then. What was removed before is removed on disk first."""
+    """Replaces a whole file atomically: a crash leaves the old file or the new one. ``states`` lists the sizes and
+    CRC-32s that the file may have before. Earlier removals are synced first."""
 
     after_crash = "the old file or the new one"
 
@@ -95,7 +95,7 @@ class ReplaceFile(ToolStep):
         """See :class:`ArchiveStep`."""
         found = state_of(self.storage, self.file) if self.storage.exists(self.file) else (0, 0)
         if found not in self.states:
-            raise changed(self.file, f"{found[0]} bytes with CRC-32 {found[1]:08x}", f"{self.states[0][0]} others")
+            raise changed(self.file, _state_text(found), " or ".join(map(_state_text, self.states)))
 
     def apply(self, backup: Backup | None) -> str:
         """See :class:`RepairStep`."""
@@ -115,8 +115,8 @@ class ReplaceFile(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveFiles(ToolStep):
-    """Files, by name and size, one after the other: a crash leaves some of them. They are in the backup before the
-    first one goes."""
+    """Removes files, given by name and size, one by one: a crash leaves some of them. All are backed up before the
+    first one is removed."""
 
     after_crash = "some of the files: the others are in the backup, and planning again removes the rest"
 
@@ -144,8 +144,7 @@ class RemoveFiles(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class RenameFiles(ToolStep):
-    """Files get other names, one after the other: a crash leaves some of them renamed. No new name is among the old
-    ones."""
+    """Renames files one by one: a crash leaves some of them renamed. No new name equals an old one."""
 
     after_crash = "some files renamed: planning again renames the others"
 
@@ -173,7 +172,7 @@ class RenameFiles(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class CreateFile(ToolStep):
-    """An empty file, which may be there already."""
+    """Creates an empty file, which may exist already."""
 
     after_crash = "the empty file, or none"
 
@@ -181,7 +180,7 @@ class CreateFile(ToolStep):
         """See :class:`RepairStep`."""
         self.check()
         self.storage.publish(self.file, b"", replace=False, mode=FILE_MODE, sync=True)
-        return f"made {self.file}"
+        return f"created {self.file}"
 
     def undo(self) -> dict[str, Any]:
         """See :class:`RepairStep`."""
@@ -190,7 +189,7 @@ class CreateFile(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class Lengthen(ToolStep):
-    """A file gets zeros at its end, as a hole. A crash leaves it short or long."""
+    """Lengthens a file with a hole of zeros. A crash leaves the old length or the new one."""
 
     after_crash = "the file at its old length or at the new one"
 
@@ -216,10 +215,10 @@ class Lengthen(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class ZeroTail(ToolStep):
-    """Zeros from a frame on up to ``end``, where the last byte of the file that is not zero lies before.
+    """Zeroes a file from a frame on up to ``end``; only zeros follow ``end``.
 
-    The frame's header goes last, so that a crash before leaves a torn frame, and the rest is zeroed from its end on, so
-    that nothing in it is ever taken for a frame.
+    The frame's header is zeroed last, so that a crash before leaves a torn frame. The rest is zeroed backwards from its
+    end, so that nothing in it can ever look like a frame.
     """
 
     after_crash = "the frame as it was, or torn: its header is zeroed last, and planning again finishes it"
@@ -243,8 +242,8 @@ class ZeroTail(ToolStep):
         with self.storage.open_writable(self.file) as file:
             if backup is not None:
                 backup.save(f"{self.file}@{self.offset}", pieces_of(file, self.offset, self.end))
-            behind = self.offset + HEADER_LENGTH
-            for start in reversed(range(behind, self.end, COPY_BYTES)):
+            body = self.offset + HEADER_LENGTH
+            for start in reversed(range(body, self.end, COPY_BYTES)):
                 file.write_at(start, bytes(min(COPY_BYTES, self.end - start)))
             file.sync()
             file.write_at(self.offset, bytes(HEADER_LENGTH))
@@ -259,6 +258,10 @@ class ZeroTail(ToolStep):
             "offset": self.offset,
             "size": self.end - self.offset,
         }
+
+
+def _state_text(state: tuple[int, int]) -> str:
+    return f"{state[0]} bytes with CRC-32 {state[1]:08x}"
 
 
 def last_written(file: ReadableFile, start: int) -> int:

@@ -1,8 +1,8 @@
-"""Undoing what a verb did, from the folder in which it kept what was there before.
+"""Undoes a command's changes from the backup folder that it made.
 
-The plan in that folder says of each step how it is undone; steps are undone in reverse order. One that was not done, or
-is undone already, is passed over, so that a change that broke off can be undone, and an undo that broke off can be run
-again. What somebody else has written since is never overwritten.
+The plan in that folder says how to undo each step; steps are undone in reverse order. Steps that were not applied, or
+are undone already, are skipped, so that an interrupted change can be undone, and an interrupted undo repeated. What
+another program has written since is never overwritten.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ T = TypeVar("T")
 
 
 def plan_undo(storage: Storage, backup: Storage) -> RepairPlan:
-    """Undo what the verb did that made ``backup``; every step looks when its turn comes what is left to be done.
+    """Plan to undo the command that made ``backup``; each step checks when it is applied what is left to undo.
 
-    Raises :class:`StoreUnavailable` when an archive runs here, or where ``backup`` is no such folder,
-    :class:`CorruptData` for a plan that is none; applying it raises :class:`FileChanged` where the archive was changed
-    since.
-    """
+    Raises :class:`StoreUnavailable` if an archive runs here or ``backup`` is not such a folder, :class:`CorruptData`
+    for an invalid plan; applying it raises :class:`FileChanged` if the archive was changed since."""
     folder = writable(storage)
     refuse_running(folder)
     if backup.size(PLAN_NAME) > MAX_PLAN_BYTES:
@@ -52,7 +50,7 @@ def plan_undo(storage: Storage, backup: Storage) -> RepairPlan:
             raise ValueError(made["family"])
         steps = [_undo_of(folder, backup, step) for step in reversed(made["steps"])]
     except (ValueError, TypeError, KeyError) as error:
-        found, expected = "no such plan", "the plan of a change of an archive"
+        found, expected = "not an archive's backup plan", "the plan of a change of an archive"
         raise CorruptData(f"{backup.root}/{PLAN_NAME}", found=found, expected=expected) from error
     return RepairPlan(folder.root, FAMILY, tuple(steps))
 
@@ -72,7 +70,7 @@ def _undo_of(storage: WritableStorage, backup: Storage, step: dict[str, Any]) ->
 
 
 def _is(kind: type[T], value: Any) -> T:
-    """A value of a plan. Raises :class:`TypeError`."""
+    """Return a plan's value if it has the type. Raises :class:`TypeError`."""
     if not isinstance(value, kind):
         raise TypeError(repr(value))
     return value
@@ -80,7 +78,7 @@ def _is(kind: type[T], value: Any) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class Undo(ToolStep):
-    """Undoes one step, if that is to be done. A crash leaves it undone or not, or some of several files."""
+    """Undoes one step, if it is not undone yet. A crash leaves it undone or not, or some of several files."""
 
     after_crash = "the step undone or not, or some of its files: undoing again finishes"
 
@@ -94,21 +92,22 @@ class Undo(ToolStep):
             done = _KINDS[self.how["kind"]](self)
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise CorruptData(
-                f"{self.backup.root}/{PLAN_NAME}", found=f"{self.how}", expected="what undoes a step"
+                f"{self.backup.root}/{PLAN_NAME}", found=f"{self.how}", expected="instructions to undo a step"
             ) from error
         return f"{self.file}: {self.after}" if done else f"{self.file}: nothing to undo"
 
     def undo(self) -> dict[str, Any]:
-        """What it does itself."""
+        """See :class:`ToolStep`."""
         return self.how
 
     def written_since(self, name: str) -> FileChanged:
-        """Somebody wrote to a file since."""
-        hint = "undo later changes first; what was undone before this stays undone"
-        return FileChanged(name, found="another content than the change left", expected="that which it left", hint=hint)
+        """Return the error for a file that was written since the change."""
+        hint = "undo later changes first; earlier steps of this undo stay undone"
+        found, expected = "other contents than the change left", "the contents that the change left"
+        return FileChanged(name, found=found, expected=expected, hint=hint)
 
-    def bring(self, name: str) -> None:
-        """A file from the backup, whole, in its place at once."""
+    def bring_back(self, name: str) -> None:
+        """Restore a whole file from the backup, atomically."""
         draft = f"{DRAFT_PREFIX}undo-{name}"
         self.storage.remove(draft)
         try:
@@ -155,7 +154,7 @@ def _replace(step: Undo) -> bool:
         return False
     if now != [_is(int, step.how["new_size"]), _is(int, step.how["new_crc32"])]:
         raise step.written_since(step.file)
-    step.bring(step.file)
+    step.bring_back(step.file)
     return True
 
 
@@ -167,7 +166,7 @@ def _restore(step: Undo) -> bool:
         elif step.storage.size(name) != size:
             raise step.written_since(name)
     for name in missing:
-        step.bring(name)
+        step.bring_back(name)
     return bool(missing)
 
 
@@ -209,8 +208,8 @@ def _shorten(step: Undo) -> bool:
 
 
 def _put(step: Undo) -> bool:
-    """Bytes that were zeroed. The header of the frame that they begin with comes last: before, the recording ends
-    there."""
+    """Restore bytes that were zeroed. The header of their first frame is written last: until then the recording ends
+    before it."""
     name, offset = _is(str, step.how["from"]), _is(int, step.how["offset"])
     if not step.backup.exists(name):
         return False
@@ -232,8 +231,8 @@ def _put(step: Undo) -> bool:
 
 
 def _session_ids(step: Undo) -> bool:
-    """All frames are looked at before the first one changes: an offset at which somebody has written since may be in
-    the middle of a payload."""
+    """Restore session ids. All frames are checked before the first one changes: an offset at which another program has
+    written since may be in the middle of a payload."""
     name = _is(str, step.how["from"])
     if not step.backup.exists(name):
         return False
@@ -248,14 +247,14 @@ def _session_ids(step: Undo) -> bool:
 
 
 def _kept_ids(kept: ReadableFile) -> Iterator[tuple[int, int]]:
-    """Offset of a session id and what stood there, for each frame; not what a crash left of the last one."""
+    """Yield the offset and the old value of each frame's session id; skip a last one that a crash left incomplete."""
     step_bytes = KEPT.size << 16
     for at in range(0, kept.size() // KEPT.size * KEPT.size, step_bytes):
         yield from KEPT.iter_unpack(_whole(kept.read_at(at, step_bytes)))
 
 
 def _has_checksum_or(file: ReadableFile, offset: int, session_id: int) -> bool:
-    """Whether the session id at ``offset`` is that of a data frame, and a checksum over it or the old one."""
+    """Whether ``offset`` is the session id of a data frame and holds the frame's checksum or the old session id."""
     start = offset - DataHeader.field("session_id").offset
     head = file.read_at(start, HEADER_LENGTH) if start >= 0 else b""
     if len(head) < HEADER_LENGTH:

@@ -1,20 +1,20 @@
-"""``verify --fix``: what the original's ``verify`` writes. Source: ArchiveTool.verifyRecording,
+"""``verify --fix``: the changes that the original's ``verify`` makes. Source: ArchiveTool.verifyRecording,
 Catalog.computeStopPosition.
 
-It writes three things, here only where the frames bear it out:
+It writes three things, but only if the frames justify them:
 
-* the stop position, with the time of now, where the frames end elsewhere. The original takes the last file's first gap
-  for the end; here a last file of zeros is passed over, and a gap with frames behind it is damage, not an end;
-* ``INVALID`` where frames of the files that were looked at are damaged, or the last file ends before the stop position;
-  ``VALID`` where they are sound;
-* zeros over a torn last frame, if that is wanted; else it counts as whole. Torn is one with an empty page in it, as
-  the original asks for, or with a wrong checksum, and nothing but zeros behind it: frames there are damage, and stay.
-  One that merely ends in zeros counts as whole.
+* the stop position, with the current time, if the frames end elsewhere. The original uses the last file's first gap as
+  the end; here a last file of zeros is skipped, and a gap followed by frames is damage, not an end;
+* ``INVALID`` if frames of the checked files are damaged, or the last file ends before the stop position; ``VALID`` if
+  they are intact;
+* zeros over a torn last frame, if requested; otherwise it counts as whole. A torn frame has an empty page in it, as the
+  original requires, or a wrong checksum, and only zeros after it: frames there mean damage, which stays. A frame that
+  merely ends in zeros counts as whole.
 
-A recording whose truncation broke off is left alone, as in a repair: who opens the archive for writing finishes that.
+A recording with an interrupted truncation is left alone, as in a repair: the next writer finishes it.
 
-Where an entry has a checksum it is taken out before the fields change and written anew behind them, so that a crash
-leaves an entry with its right checksum or none. The original leaves the old one.
+An entry's checksum is cleared before the fields change and written again after them, so that a crash leaves an entry
+with its right checksum or none. The original leaves the old one.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ DAMAGE = frozenset(
         "segment-short",
     }
 )
-"""Faults for which a recording becomes invalid: those that the original sees, too."""
+"""Faults that make a recording invalid: those that the original also detects."""
 
 MENDED = frozenset({"stop-position", "unset-frame"})
-"""Faults that a right stop position mends."""
+"""Faults that a right stop position repairs."""
 
-UNFINISHED = "a truncation broke off: nothing is written; truncate it again, or open the archive for writing"
+UNFINISHED = "nothing written: a truncation was interrupted; truncate again, or open the archive for writing"
 
 Truncates = Callable[[Fault], bool]
-"""Whether a torn last frame shall be zeroed; else it counts as whole."""
+"""Decides whether a torn last frame is zeroed; otherwise it counts as whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where a recording's frames end: ``end`` is behind the last intact one. ``limit``: where its last file ends.
-    ``torn``: a fault of the frame there, which would end at ``torn_end``; ``is_sound``: nothing else is wrong with the
-    frames from the last file's beginning on."""
+    """Where a recording's frames end: ``end`` follows the last intact one, ``limit`` is its last file's end. ``torn``
+    is a fault of the frame at ``end``, which would end at ``torn_end``; ``is_sound``: the frames of the last file have
+    no other fault."""
 
     end: int
     limit: int
@@ -81,8 +81,8 @@ class Tail:
 
 @dataclass(slots=True)
 class Verdict:
-    """What becomes of one recording: ``faults`` are those that remain, ``doubts`` what was taken for whole, ``note``
-    why nothing is written."""
+    """The changes to one recording: ``faults`` remain, ``doubts`` are doubtful frames that count as whole, ``note``
+    says why nothing is written."""
 
     recording_id: int
     faults: list[Fault]
@@ -95,7 +95,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class Fixes:
-    """The plan, and a verdict for each recording that was looked at."""
+    """The plan, and a verdict for each checked recording."""
 
     plan: RepairPlan
     verdicts: dict[int, Verdict] = field(default_factory=dict)
@@ -109,8 +109,7 @@ def plan_fix(
     checksum: str = "auto",
     clock: Clock = now_ms,
 ) -> Fixes:
-    """What ``verify`` would write, for recordings and the faults that were found in them: those of the files that are
-    meant, without notes.
+    """Plan what ``verify`` would write, given each recording's faults in the checked files, without notes.
 
     Raises as :func:`~.folder.open_folder`.
     """
@@ -124,7 +123,7 @@ def plan_fix(
             continue
         recording = recording_of(entry)
         if recording.truncation_pending:
-            # What is behind the stop position is to go: by the frames the recording would end where it did before.
+            # The frames after the stop position are being truncated, but would still count as the recording's.
             fixes.verdicts[recording_id] = Verdict(recording_id, found, note=UNFINISHED)
             continue
         has_files = recording_id in archive.segment_index()
@@ -144,7 +143,7 @@ def plan_fix(
 
 
 def decide(recording: Recording, faults: Iterable[Fault], tail: Tail | None, truncates: Truncates) -> Verdict:
-    """What becomes of a recording, by its faults and where its frames end (``None``: it has no files)."""
+    """Decide what to change in a recording, by its faults and its tail (``None`` if it has no files)."""
     verdict = Verdict(recording.recording_id, list(faults))
     stop = recording.stop_position
     is_cut_off = tail is not None and stop is not None and stop > tail.limit
@@ -158,7 +157,7 @@ def decide(recording: Recording, faults: Iterable[Fault], tail: Tail | None, tru
             else:
                 end = tail.torn_end
         elif stop is None:
-            # Zeros at its end may be its payload. The original does not even ask.
+            # Zeros at its end may be its payload. The original does not ask either.
             verdict.doubts = [fault for fault in verdict.faults if fault.code == "torn-frame"]
         verdict.faults = [fault for fault in verdict.faults if fault.code != "torn-frame"]
         if end != stop:
@@ -173,14 +172,14 @@ def decide(recording: Recording, faults: Iterable[Fault], tail: Tail | None, tru
 
 
 def _is_mended(fault: Fault, end: int, stop: int | None) -> bool:
-    """Whether a fault is gone when the recording ends at ``end``: it was about the stop position, or behind the end."""
+    """Whether ending the recording at ``end`` resolves a fault: one of the stop position, or after the end."""
     if fault.code == "stop-position":
         return True
     return fault.code in MENDED and stop is not None and fault.loses.endswith(f" to {stop}")
 
 
 def find_tail(archive: ArchiveFolder, recording: Recording) -> Tail:
-    """Where the frames of a recording's last file that has any end, whatever the stop position says."""
+    """Find where the frames end in the last file that has any, regardless of the stop position."""
     open_ended = replace(recording, stop_position=None)
     context = replace(archive.scan_context(open_ended), is_live=False)
     reader = SegmentReader(archive.storage, context.segments)
@@ -206,17 +205,17 @@ def find_tail(archive: ArchiveFolder, recording: Recording) -> Tail:
         return Tail(end, context.limit, not serious)
     name, offset = context.segments.place(end)
     if (torn.file, torn.offset) != (name, offset):
-        return Tail(end, context.limit, False)  # not right behind the last intact frame
+        return Tail(end, context.limit, False)  # not directly after the last intact frame
     with archive.storage.open(name) as file:
         header = DataHeader.unpack_from(file.read_at(offset, HEADER_LENGTH))
-        behind = offset + align(header.frame_length)
-        has_more = last_written(file, behind) > behind
+        next_at = offset + align(header.frame_length)
+        has_more = last_written(file, next_at) > next_at
     torn_end = end + align(header.frame_length)
     is_plain = archive.checksum in KINDS and header.session_id == recording.session_id
-    # No crash tears more than the last frame. And what has a session id where a checksum is asked for never had one.
+    # A crash tears only the last frame. A frame with a session id in place of the checksum never had a checksum.
     if has_more or is_plain:
         return Tail(end, context.limit, False)
-    if torn_end == recording.stop_position:  # somebody said that it is whole
+    if torn_end == recording.stop_position:  # the catalog counts it as whole
         return Tail(torn_end, context.limit, True)
     return Tail(end, context.limit, True, torn, torn_end)
 
@@ -243,7 +242,8 @@ def _zero_tail(storage: WritableStorage, torn: Fault) -> ZeroTail:
 
 
 def _set_stop(storage: WritableStorage, entry: CatalogEntry, position: int, time_ms: int) -> list[WriteBytes]:
-    """Stop time and stop position with one write, and around it the entry's checksum, if it has one that is right."""
+    """Write stop time and stop position at once, and clear and rewrite the entry's checksum around that if it is
+    right."""
     first, last = RecordingDescriptor.field("stop_timestamp"), RecordingDescriptor.field("stop_position")
     body = bytearray(entry.body)
     body[first.offset : first.end] = time_ms.to_bytes(first.size, "little", signed=True)

@@ -1,1 +1,1 @@
-"""Checking an archive: one report with every fault."""
+"""Verifies an archive: one report with every fault."""

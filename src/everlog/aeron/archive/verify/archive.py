@@ -1,8 +1,7 @@
-"""Checking an archive: catalog, mark file, segment files, and every frame of every recording.
+"""Verifies an archive: catalog, mark file, segment files, and every frame of every recording.
 
-It sees what ArchiveTool's ``verify`` sees, and what that passes over: tails torn inside a page, segments that are
-zeros, missing or left over, stop positions that do not agree with the frames, and messages without an end. It
-changes nothing.
+It finds what ArchiveTool's ``verify`` finds, and also tails torn within a page, segments that are zeroed, missing or
+left over, stop positions that contradict the frames, and incomplete messages. It changes nothing.
 """
 
 from __future__ import annotations
@@ -11,33 +10,29 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from everlog.aeron.archive.folder.archive import ArchiveFolder, load_mark
-from everlog.aeron.archive.folder.recordings import Recording, recording_of
+from everlog.aeron.archive.folder.archive import ArchiveFolder
+from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
-from everlog.aeron.archive.format.catalog import CATALOG_NAME, NAMING, CatalogEntry
-from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
+from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.segments import SPARE_BYTES, Naming, SegmentReader, parse_segment_name, segment_name
+from everlog.aeron.archive.verify.catalog import REPAIR, check_catalog, check_mark
 from everlog.aeron.archive.verify.tail import check_tail
-from everlog.aeron.frames.constants import HEADER_LENGTH, version_text
+from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Walker
 from everlog.aeron.layouts import DescriptorHeader, RecordingDescriptor
 from everlog.core.files.storage import Entry
 from everlog.core.report import Fault, Progress, Report, Severity
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable
+from everlog.errors import EverlogError, StoreUnavailable
 from everlog.kernel import columns as kernel
-from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
-MARK_NAME = "archive-mark.dat"
 STEP_ROWS = 1 << 20
-REPAIR = "everlog repair"
-_CRCS = (Crc32(IEEE), Crc32(CASTAGNOLI))
-_TRUNCATION = "a truncation broke off: truncate again, or open the archive for writing"
+_TRUNCATION = "a truncation was interrupted: truncate again, or open the archive for writing"
 
 
 @dataclass(slots=True)
 class Verification:
-    """One run over one archive."""
+    """One verification run over one archive."""
 
     archive: ArchiveFolder
     report: Report
@@ -47,23 +42,23 @@ class Verification:
     done_bytes: int = 0
 
     def run(self) -> None:
-        """Everything, one part after the other."""
+        """Check everything: the folder, each recording, then orphaned files."""
         self.check_folder()
         for recording in self.archive.recordings().values():
             self.check_recording(recording)
             self.done_bytes += sum(entry.size for entry in self.files.get(recording.recording_id, ()))
-            self._tell(str(recording.recording_id))
+            self._report_progress(str(recording.recording_id))
         self.check_orphans()
 
     def check_folder(self) -> None:
-        """Names, catalog and mark file."""
+        """Check file names, catalog and mark file."""
         self._list_files()
-        self._check_catalog()
-        self._check_mark()
+        check_catalog(self.archive, self.report)
+        check_mark(self.archive, self.report)
 
     def check_recording(self, recording: Recording, start: int | None = None, end: int | None = None) -> None:
-        """One recording, or of a large one the messages that begin from ``start`` on and before ``end``; the first part
-        looks at its files, too, and the last one at its end."""
+        """Check one recording, or the part of a large one whose messages begin at ``start <= position < end``. The
+        first part also checks its files, the last one its end."""
         if start is None:
             self.report.stream_count += 1
         try:
@@ -72,13 +67,13 @@ class Verification:
             self._unreadable(recording, error)
 
     def check_orphans(self) -> None:
-        """Files of recordings that are not known."""
+        """Report files of unknown recordings."""
         for recording_id in sorted(self.files.keys() - self.archive.recordings().keys()):
             self._orphans(recording_id)
 
     def list_segments(self, recording_ids: Collection[int]) -> None:
-        """The segment files of some recordings, for a part of the check. Others are not looked at: there may be very
-        many, and very many parts."""
+        """List the segment files of some recordings, for one part of the check. Others are skipped, because there may
+        be very many files and parts."""
         for recording_id in recording_ids:
             for number in self.archive.segment_index().get(recording_id, []):
                 name = segment_name(recording_id, number)
@@ -92,106 +87,28 @@ class Verification:
                 self.files.setdefault(parsed[0], []).append(entry)
                 self.total_bytes += entry.size
             elif entry.name.endswith(".rec"):
-                self._add(
-                    "segment-name", entry.name, None, "a name that is none of a segment", "ID-POSITION.rec", note=True
+                self.report.add(
+                    Fault(
+                        "segment-name",
+                        entry.name,
+                        None,
+                        "a name that no segment has",
+                        "ID-POSITION.rec",
+                        severity=Severity.NOTE,
+                    )
                 )
 
-    def _tell(self, what: str) -> None:
+    def _report_progress(self, what: str) -> None:
         if self.progress is not None:
             self.progress(f"recording {what}", min(self.done_bytes, self.total_bytes), self.total_bytes)
 
     def _unreadable(self, recording: Recording, error: EverlogError) -> None:
-        lost = "what was not read of the recording"
+        lost = "the unread part of the recording"
         found, expected = error.found or str(error), error.expected or "a readable file"
         where = error.where.removeprefix(self.archive.path).lstrip("/")
-        self._add("unreadable", where, error.offset, found, expected, lost, stream=str(recording.recording_id))
-
-    # Catalog
-
-    def _check_catalog(self) -> None:
-        archive = self.archive
-        if archive.catalog_fault is not None:
-            self.report.add(archive.catalog_fault)
-        if archive.catalog is None:
-            return
-        for fault in archive.catalog.faults:
-            self.report.add(fault)
-        if archive.naming is not archive.catalog.naming:
-            found = f"version {version_text(archive.catalog.header.version)}"
-            expected = "0.x, as segment files are counted"
-            if archive.naming is Naming.POSITION:
-                expected = "1.x or 2.x, as segment files are named by positions"
-            lost = "nothing: files are read as they are named"
-            repair = "none: a migration that broke off, or a damaged version; correct the version"
-            self._add("catalog-header", CATALOG_NAME, 0, found, expected, lost, repair)
-        for entry in archive.catalog.entries:
-            self._check_entry(entry)
-
-    def _check_entry(self, entry: CatalogEntry) -> None:
-        """The entry's checksum, if it has one. The real archive does not renew it when it recovers a stop position."""
-        stream = str(entry.recording_id)
-        stored = entry.checksum & 0xFFFFFFFF
-        if entry.state == "INVALID" and self.archive.is_purged(recording_of(entry)):
-            found = "state INVALID, and no files"
-            self._add("recording-purged", CATALOG_NAME, entry.offset, found, "none", note=True, stream=stream)
-        elif entry.state == "INVALID":
-            offset = entry.offset + DescriptorHeader.field("state").offset
-            lost = "nothing: its frames are read all the same"
-            repair = "everlog archive DIR mark-valid"
-            self._add("recording-invalid", CATALOG_NAME, offset, "state INVALID", "VALID", lost, repair, stream=stream)
-        if kind_of(entry) is not None:
-            return
-        offset = entry.offset + DescriptorHeader.field("checksum").offset
-        found = f"checksum {stored:08x}"
-        if stale_kind_of(entry) is not None:
-            found += ", of the entry before its stop position was recovered"
-            self._add(
-                "catalog-checksum", CATALOG_NAME, offset, found, "one of the entry as it is", note=True, stream=stream
-            )
-            return
-        expected = " or ".join(f"{crc.checksum(entry.body):08x}" for crc in _CRCS)
-        lost = "nothing, if the descriptor is right"
-        self._add("catalog-checksum", CATALOG_NAME, offset, found, expected, lost, REPAIR, stream=stream)
-
-    # Mark file
-
-    def _check_mark(self) -> None:
-        lost = "who runs here and the distinct errors"
-        try:
-            mark = load_mark(self.archive.storage)
-        except CorruptData as error:
-            found, expected = error.found or "", error.expected or ""
-            self._add("mark-file", MARK_NAME, error.offset, found, expected, lost, REPAIR)
-            return
-        except EverlogError as error:
-            self._add("unreadable", MARK_NAME, None, error.found or str(error), "a readable file", lost)
-            return
-        if mark is None:
-            self._add("mark-file-missing", MARK_NAME, None, "no file", "a mark file", "who runs here", note=True)
-            return
-        at = mark.header_offset
-        version = mark.header.version
-        if version and version >> 16 not in NAMING:
-            expected = "0.x to 3.x: no archive starts"
-            self._add("mark-file", MARK_NAME, at, f"version {mark.version}", expected, lost, REPAIR)
-        elif (
-            self.archive.catalog is not None and version >> 16 != self.archive.catalog.header.version >> 16 and version
-        ):
-            found = f"version {mark.version}"
-            self._add(
-                "mark-file",
-                MARK_NAME,
-                at,
-                found,
-                "the catalog's major version",
-                "nothing",
-                "everlog archive DIR migrate",
-            )
-        if mark.problem is not None:
-            expected = "channels and an error log within the file"
-            self._add(
-                "mark-file", MARK_NAME, at, mark.problem, expected, "channels or errors of the archive", note=at == 0
-            )
+        self.report.add(
+            Fault("unreadable", where, error.offset, found, expected, loses=lost, stream=str(recording.recording_id))
+        )
 
     # Recordings
 
@@ -203,16 +120,18 @@ class Verification:
         if recording.is_deleted:
             for entry in files:
                 repair = "everlog archive DIR delete-orphaned-segments"
-                self._add(
-                    "segment-orphaned",
-                    entry.name,
-                    None,
-                    "a file of a deleted recording",
-                    "none",
-                    "nothing",
-                    repair,
-                    True,
-                    stream,
+                self.report.add(
+                    Fault(
+                        "segment-orphaned",
+                        entry.name,
+                        None,
+                        "a file of a deleted recording",
+                        "none",
+                        loses="nothing",
+                        repair=repair,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
                 )
             return
         context = self.archive.scan_context(recording)
@@ -221,11 +140,11 @@ class Verification:
         self._check_frames(recording, context, start, end)
 
     def _check_files(self, recording: Recording, context: ScanContext, files: list[Entry]) -> None:
-        """Sizes and places of the segment files; what is missing among them shows when the frames are read."""
+        """Check sizes and positions of the segment files; missing ones are found when the frames are read."""
         stream, segments = str(recording.recording_id), context.segments
         first = segments.base(recording.start_position)
         last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))
-        # Aeron 1.7 and older put a frame's header of zeros behind each segment.
+        # Aeron 1.7 and older append a frame header of zeros to each segment.
         longest = segments.segment_length + (SPARE_BYTES if segments.naming is Naming.INDEX else 0)
         for entry in files:
             parsed = parse_segment_name(entry.name)
@@ -237,36 +156,64 @@ class Verification:
                 found, expected = f"position {parsed[1]}", f"{number} and a multiple of {segments.segment_length}"
                 if segments.naming is Naming.INDEX:
                     expected = "the number of the segment, counted from 0"
-                lost, repair = "what is in it", "rename or remove it"
-                self._add("segment-name", entry.name, None, found, expected, lost, repair, stream=stream)
+                lost, repair = "its contents", "rename or remove it"
+                self.report.add(
+                    Fault("segment-name", entry.name, None, found, expected, loses=lost, repair=repair, stream=stream)
+                )
             elif base < first:
-                found, expected = "a file before the start position", f"none before {first}"
+                found, expected = "a file before the start position", f"no file before position {first}"
                 repair = "Archive.delete_detached_segments or attach_segments"
-                self._add("segment-detached", entry.name, None, found, expected, "nothing", repair, True, stream)
+                self.report.add(
+                    Fault(
+                        "segment-detached",
+                        entry.name,
+                        None,
+                        found,
+                        expected,
+                        loses="nothing",
+                        repair=repair,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
+                )
             elif last is not None and base > last:
-                self._behind_the_stop(recording, context, entry, base)
+                self._check_beyond_stop(recording, context, entry, base)
             elif entry.size > longest:
                 expected = f"{segments.segment_length} bytes"
-                self._add(
-                    "segment-long",
-                    entry.name,
-                    segments.segment_length,
-                    f"{entry.size} bytes",
-                    expected,
-                    note=True,
-                    stream=stream,
+                self.report.add(
+                    Fault(
+                        "segment-long",
+                        entry.name,
+                        segments.segment_length,
+                        f"{entry.size} bytes",
+                        expected,
+                        severity=Severity.NOTE,
+                        stream=stream,
+                    )
                 )
             elif entry.size < segments.segment_length and (
                 last is None or base + entry.size >= (recording.stop_position or 0)
             ):
-                # Short, but only behind what was recorded: the real archive maps whole segments and would fail.
+                # Only unrecorded space is missing, but the real archive maps whole segments and would fail.
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
                 pending = recording.truncation_pending
                 repair = _TRUNCATION if pending else REPAIR
-                self._add("segment-short", entry.name, entry.size, found, expected, "nothing", repair, pending, stream)
+                self.report.add(
+                    Fault(
+                        "segment-short",
+                        entry.name,
+                        entry.size,
+                        found,
+                        expected,
+                        loses="nothing",
+                        repair=repair,
+                        severity=_severity(pending),
+                        stream=stream,
+                    )
+                )
 
-    def _behind_the_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
-        """A file that begins behind the stop position. The next, preallocated one is there when a recording stopped
+    def _check_beyond_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
+        """Check a file that begins after the stop position. A preallocated one is legitimate if the recording stopped
         at a segment's end."""
         stream = str(recording.recording_id)
         reader = SegmentReader(self.archive.storage, context.segments)
@@ -274,13 +221,25 @@ class Verification:
         reader.close()
         if not has_frames and base == recording.stop_position:
             return
-        found = "frames behind the stop position" if has_frames else "zeros behind the stop position"
-        expected = f"no file behind {recording.stop_position}"
+        found = "frames after the stop position" if has_frames else "zeros after the stop position"
+        expected = f"no file after position {recording.stop_position}"
         lost = "the frames in it" if has_frames else "nothing"
         repair, pending = REPAIR, recording.truncation_pending
         if pending:
-            lost, repair = "nothing that is to stay", _TRUNCATION
-        self._add("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, pending, stream)
+            lost, repair = "only what was being truncated", _TRUNCATION
+        self.report.add(
+            Fault(
+                "segment-beyond-stop",
+                entry.name,
+                0,
+                found,
+                expected,
+                loses=lost,
+                repair=repair,
+                severity=_severity(pending),
+                stream=stream,
+            )
+        )
 
     def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
         reader = SegmentReader(self.archive.storage, context.segments)
@@ -293,10 +252,10 @@ class Verification:
                 sink.reset()
             self.report.faults += faults
             first = recording.start_position if start is None else start
-            behind = scan.end_position if end is None else min(scan.end_position, end)
-            self.report.byte_count += max(behind - first, 0)
+            scanned_to = scan.end_position if end is None else min(scan.end_position, end)
+            self.report.byte_count += max(scanned_to - first, 0)
             if end is not None:
-                return  # another part sees the recording's end
+                return  # another part checks the recording's end
             if recording.is_active:
                 self._check_active(recording, context, reader, scan.end_position, faults)
             else:
@@ -305,85 +264,96 @@ class Verification:
             reader.close()
 
     def _check_active(
-        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, told: list[Fault]
+        self, recording: Recording, context: ScanContext, reader: SegmentReader, end: int, reported: list[Fault]
     ) -> None:
-        """No stop position: an archive is writing, or it was killed; then its last frame and what follows deserve a
-        look. ``told``: the faults of its frames."""
+        """Check the end of a recording without a stop position, unless an archive is writing it. ``reported``: the
+        faults of its frames."""
         stream = str(recording.recording_id)
         if context.is_live:
             return
         entry = recording.entry
         if entry is not None:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
-            found, expected = "no stop position, and no archive is running", f"{end}, by its frames"
-            repair = "none needed: the archive sets it when it starts, everlog repair does too"
-            self._add("recording-active", CATALOG_NAME, offset, found, expected, "nothing", repair, True, stream)
+            found, expected = "no stop position, though no archive is running", f"{end}, by its frames"
+            repair = "none needed: the archive sets it when it starts, and so does everlog repair"
+            self.report.add(
+                Fault(
+                    "recording-active",
+                    CATALOG_NAME,
+                    offset,
+                    found,
+                    expected,
+                    loses="nothing",
+                    repair=repair,
+                    severity=Severity.NOTE,
+                    stream=stream,
+                )
+            )
         segments = context.segments
         for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, []))):
-            # The file that the end lies in is preallocated, and so is the next one when the end is where that begins.
+            # The file that holds the end is preallocated, as is the next one if the end is where it begins.
             if base <= end or reader.size(base) is None or any(reader.read(base, HEADER_LENGTH)):
                 continue
-            found = "zeros, behind a segment that is not full"
-            expected = f"no file behind the end at {end}"
-            lost = "nothing; the real archive takes its end for the stop position, and a replay fails"
-            self._add(
-                "segment-empty",
-                segments.name(base),
-                0,
-                found,
-                expected,
-                lost,
-                REPAIR,
-                False,
-                stream,
+            found = "zeros, after a segment that is not full"
+            expected = f"no file after the end at {end}"
+            lost = "nothing; but the real archive uses this file's end as stop position, and a replay fails"
+            self.report.add(
+                Fault(
+                    "segment-empty", segments.name(base), 0, found, expected, loses=lost, repair=REPAIR, stream=stream
+                )
             )
         fault = check_tail(context, reader, end)
-        if fault is not None and not any(f.address == fault.address for f in told):
+        if fault is not None and not any(f.address == fault.address for f in reported):
             self.report.add(fault)
 
     def _check_stop(self, recording: Recording, context: ScanContext, reader: SegmentReader) -> None:
-        """A frame right behind the stop position: the catalog says less than there is."""
+        """Report a frame at the stop position: the recording is longer than the catalog says."""
         stop = recording.stop_position
         assert stop is not None
         if not _has_frame(context, reader, stop):
             return
         name, offset = context.segments.place(stop)
         stream = str(recording.recording_id)
-        found, expected = "a frame behind the stop position", "zeros"
+        found, expected = "a frame after the stop position", "zeros"
         lost, repair = "the frames from there on", REPAIR
         pending = recording.truncation_pending
         if pending:
-            lost, repair = "nothing that is to stay", _TRUNCATION
-        self._add("stop-position", name, offset, found, expected, lost, repair, pending, stream, str(stop))
+            lost, repair = "only what was being truncated", _TRUNCATION
+        self.report.add(
+            Fault(
+                "stop-position",
+                name,
+                offset,
+                found,
+                expected,
+                loses=lost,
+                repair=repair,
+                severity=_severity(pending),
+                stream=stream,
+                address=str(stop),
+            )
+        )
 
     def _orphans(self, recording_id: int) -> None:
-        """Files of a recording that the catalog does not have; without a whole catalog, those in which no frame is."""
+        """Report files of a recording that the catalog lacks; without an intact catalog, only files without frames."""
         catalog = self.archive.catalog
         for entry in self.files[recording_id]:
             self.report.segment_count += 1
             if catalog is None or catalog.is_damaged:
-                self._add("segment-orphaned", entry.name, None, "a file without frames", "frames", note=True)
+                self.report.add(
+                    Fault(
+                        "segment-orphaned", entry.name, None, "a file without frames", "frames", severity=Severity.NOTE
+                    )
+                )
                 continue
             found, expected = "a file of an unknown recording", "a recording in the catalog"
-            lost = "what is in it, if it should be there"
+            lost = "its contents, if it belongs here"
             repair = "restore the catalog from a copy, or move the file away"
-            self._add("segment-orphaned", entry.name, None, found, expected, lost, repair)
+            self.report.add(Fault("segment-orphaned", entry.name, None, found, expected, loses=lost, repair=repair))
 
-    def _add(
-        self,
-        code: str,
-        file: str,
-        offset: int | None,
-        found: str,
-        expected: str,
-        loses: str = "nothing",
-        repair: str = "none needed",
-        note: bool = False,
-        stream: str | None = None,
-        address: str | None = None,
-    ) -> None:
-        severity = Severity.NOTE if note else Severity.FAULT
-        self.report.add(Fault(code, file, offset, found, expected, loses, repair, severity, stream, address))
+
+def _severity(is_note: bool) -> Severity:
+    return Severity.NOTE if is_note else Severity.FAULT
 
 
 def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bool:
@@ -392,7 +362,7 @@ def _has_frame(context: ScanContext, reader: SegmentReader, position: int) -> bo
 
 
 def verify(archive: ArchiveFolder, progress: Progress | None = None) -> Report:
-    """Check everything that the store's folder holds."""
+    """Verify everything in the archive's folder."""
     report = Report(archive.path, archive.family)
     Verification(archive, report, progress).run()
     return report

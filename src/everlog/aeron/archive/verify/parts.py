@@ -1,4 +1,4 @@
-"""An archive's verification in parts: its folder, and runs of recordings; a large recording in several ranges."""
+"""Splits an archive's verification into parts: the folder, groups of recordings, and ranges of large recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordingRange:
-    """The messages of a recording that begin from ``start`` on and before ``end``; ``None``: as far as it goes."""
+    """A recording's messages that begin at ``start <= position < end``; ``None`` means unbounded."""
 
     recording_id: int
     start: int | None = None
@@ -29,14 +29,14 @@ class RecordingRange:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePart:
-    """What one part checks. ``is_folder``: catalog, mark file, names and files that are no recording's."""
+    """What one part checks. ``is_folder``: catalog, mark file, file names and orphaned files."""
 
     ranges: tuple[RecordingRange, ...]
     is_folder: bool = False
 
 
 def plan_parts(archive: ArchiveFolder, split_bytes: int) -> list[VerifyPart]:
-    """The folder, then the recordings by id: small ones together, a large one in several ranges."""
+    """Plan the parts: the folder, then the recordings by id, small ones grouped and large ones split into ranges."""
     parts = [VerifyPart(0, ArchivePart((), is_folder=True))]
     group: list[RecordingRange] = []
     size = 0
@@ -61,11 +61,11 @@ def _splits(archive: ArchiveFolder, recording: Recording, split_bytes: int) -> l
         return []
     try:
         if recording.is_active and not archive.is_live():
-            # Where it ends is looked for: its last segments may be zeros, and then an earlier one has its end.
+            # Its end has to be searched for: the last segments may be zeros, and the end in an earlier one.
             split_bytes = FOREVER
         return split_recording(archive, recording, None, None, split_bytes)
     except EverlogError:
-        return []  # the check tells why
+        return []  # the check reports why
 
 
 def _ranges(recording_id: int, splits: list[Split]) -> Iterator[VerifyPart]:
@@ -77,7 +77,7 @@ def _ranges(recording_id: int, splits: list[Split]) -> Iterator[VerifyPart]:
 
 
 def verify_part(archive: ArchiveFolder, part: VerifyPart) -> Report:
-    """Check a part of ``plan_parts``. A recording that has gone meanwhile is none of the archive's any more."""
+    """Check one part of ``plan_parts``. A recording that was deleted since then is skipped."""
     report = Report(archive.path, archive.family)
     check = Verification(archive, report, None)
     chosen: ArchivePart = part.context
@@ -97,8 +97,8 @@ def verify_part(archive: ArchiveFolder, part: VerifyPart) -> Report:
 
 
 def _check_lengths(archive: ArchiveFolder, recording: Recording, start: int, end: int, report: Report) -> None:
-    """A segment of the part that is too short: which of the parts that meet there would see it depends on the frames,
-    so that this one says that all are to be looked at again."""
+    """Report the first short segment of the part, so that the whole recording is checked again: which of the adjacent
+    parts would find it depends on the frames."""
     segments = archive.segment_map(recording)
     for base in segments.bases(archive.segment_index().get(recording.recording_id, [])):
         if base >= end or base + segments.segment_length <= start:
@@ -107,7 +107,7 @@ def _check_lengths(archive: ArchiveFolder, recording: Recording, start: int, end
         try:
             size = archive.storage.size(name)
         except EverlogError:
-            continue  # gone since it was listed
+            continue  # deleted since it was listed
         if size < segments.segment_length:
             found, expected = f"{size} bytes", f"{segments.segment_length} bytes"
             report.add(Fault("segment-short", name, size, found, expected, stream=str(recording.recording_id)))

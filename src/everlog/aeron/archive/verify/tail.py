@@ -1,8 +1,8 @@
-"""The last frame of a recording whose archive was killed: was all of it written?
+"""Checks whether the last frame of a recording whose archive was killed was written completely.
 
-A frame is written with its header first. Where the end of the payload is nothing but zeros, a crash may have cut the
-write off inside a page; nothing else on disk can tell. With a checksum it shows by itself, and a frame that reaches
-into an empty page is refused before.
+A frame's header is written first. If the payload ends in zeros, a crash may have interrupted the write inside a page;
+nothing else on disk can show that. A checksum shows it by itself, and a frame that reaches into an empty page is
+rejected earlier.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
 
 SUSPECT_BYTES = 64
-"""So many zeros at the end of a last frame are worth a word: what a processor writes at once."""
+"""Fewest zeros at the end of a last frame that are reported: what a processor writes at once."""
 
 
 def check_tail(context: ScanContext, reader: SegmentReader, end: int) -> Fault | None:
-    """A fault when the frame that ends at ``end`` looks cut off."""
+    """Return a fault if the frame that ends at ``end`` looks cut off."""
     position = _last_frame(context, reader, end)
     if position is None or context.checksum != "none":
         return None
@@ -37,8 +37,8 @@ def check_tail(context: ScanContext, reader: SegmentReader, end: int) -> Fault |
         name,
         offset,
         f"a last frame whose last {zeros} bytes are zeros",
-        "its payload, unless that ends in zeros",
-        "what a crash cut off; the frame is read as it is",
+        "payload, unless it really ends in zeros",
+        "what a crash may have cut off; the frame is read unchanged",
         "none: compare it with its source, or truncate the recording there",
         stream=context.stream,
         address=str(position),
@@ -46,7 +46,7 @@ def check_tail(context: ScanContext, reader: SegmentReader, end: int) -> Fault |
 
 
 def _last_frame(context: ScanContext, reader: SegmentReader, end: int) -> int | None:
-    """The position of the frame that ends at ``end``: by the lengths from the start of its term on."""
+    """The position of the frame that ends at ``end``, found by walking the frames from the start of its term."""
     start = context.segments.start_position
     if end <= start:
         return None
