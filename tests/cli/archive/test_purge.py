@@ -257,7 +257,7 @@ def test_no_shell_looks_at_the_script(call: Call, folder: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("sys.exit(3 if sys.argv[3:] == ['0', '65536', '131072'] else 0)", "exit code 3"),
+        ("sys.exit(3 if sys.argv[3:] == ['0', '65536', '131072'] else 0)", "exited with code 3"),
         ("os.kill(os.getpid(), 15 if sys.argv[4] == '65536' else 0)", "signal 15"),
         ("time.sleep(60 if sys.argv[4] == '65536' else 0)", "1.5 s"),
     ],
@@ -306,11 +306,11 @@ def test_a_script_that_is_not_there_frees_nothing(call: Call, folder: Path) -> N
         (
             ("truncate", 0, 100 * FRAME),
             [
-                "recording 0: stops at 102400, what is behind it is to go",
+                "recording 0: stops at 102400; everything after it will be removed",
                 "0-196608.rec: deleted",
                 "0-131072.rec: deleted",
-                "0-65536.rec: erased from offset 36864 on",
-                "recording 0: nothing is behind 102400",
+                "0-65536.rec: zeroed from offset 36864 on",
+                "recording 0: nothing is left after 102400",
                 "dry run: recording 0: truncated to 102400, 2 files deleted; nothing was changed",
             ],
         ),
