@@ -16,7 +16,7 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class Heartbeat:
-    """Runs from its creation until ``stop``. Calls ``renewed`` after each beat, and ``lost`` when another owner has taken
+    """Runs from its creation until ``stop``. Calls ``renewed`` after each beat, and ``lost`` after another owner took
     the folder."""
 
     def __init__(

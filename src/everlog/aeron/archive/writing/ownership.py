@@ -145,7 +145,7 @@ class Ownership:
         self._beaten = begun
 
     def check(self) -> None:
-        """Raises :class:`StoreUnavailable` if another owner was found. After a long silence, such as a suspended process,
+        """Raises :class:`StoreUnavailable` if another owner was found. After a long silence (a suspended process),
         renews the activity time first; raises :class:`WriteFailed` if that fails."""
         if self.lost is not None:
             raise self.lost
