@@ -148,7 +148,7 @@ def test_a_message_too_long_for_the_recording_fails_the_write_before_anything_is
 
 def test_an_archive_that_is_open_elsewhere_fails_the_write_with_its_owner(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "archive"
-    with archive.create(path), pytest.raises(Exception, match="a process of everlog has it open"):
+    with archive.create(path), pytest.raises(Exception, match="already open in another everlog process"):
         write(numbers(spark, 1), path, ownerTimeout="0.2")
     assert staged(path) == []
 

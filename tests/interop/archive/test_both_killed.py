@@ -335,7 +335,7 @@ def test_our_open_archive_keeps_the_real_one_out_and_lets_it_in_once_it_is_close
         end = write(recorder, PART)
     with start_archive(folder) as java:
         assert java.find(0).stop_position == end
-        with pytest.raises(StoreUnavailable, match=rf"process {java.process.pid}, that was alive 0\.\d s ago"):
+        with pytest.raises(StoreUnavailable, match=rf"process {java.process.pid}, active 0\.\d s ago"):
             archive.open_archive(folder)
         assert len(ours(folder, 0)) == PART.count  # who only reads need not wait
         assert java.extend(0, replace(PART, first=PART.count)).begin == end

@@ -391,7 +391,7 @@ def test_a_message_that_is_too_long_fails_the_commit_before_anything_is_appended
 def test_an_archive_that_somebody_else_owns_is_told_and_nothing_is_appended() -> None:
     kind, folder, target = KINDS["recording"], CrashingStorage(root="staging"), archive()
     parts = staged(folder, 0, [payloads(0)], "first")
-    with Archive.open(target, ARCHIVE), pytest.raises(StoreUnavailable, match="a process of everlog has it open"):
+    with Archive.open(target, ARCHIVE), pytest.raises(StoreUnavailable, match="already open in another everlog"):
         committer(kind, folder, target).commit(parts, Transaction(QUERY, 0))
     assert kind.read(target) == []
     committer(kind, folder, target).commit(parts, Transaction(QUERY, 0))

@@ -33,7 +33,7 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """Which recording, and how it is made where there is none. ``recording_id``: that one. Else the last valid one of
+    """Which recording, and how it is made if none exists. ``recording_id``: that one. Else the last valid one of
     ``channel`` and ``stream_id``, or a new one with ``stream_options`` (``term_length``, ``mtu_length``,
     ``session_id``). ``wait_s``: so long somebody else may own the archive."""
 
@@ -58,7 +58,7 @@ class RecordingTarget(Target):
     # What is there
 
     def check(self, longest: int) -> None:
-        """See :class:`Target`. Makes the recording where there is none."""
+        """See :class:`Target`. Creates the recording if none exists."""
         limit = self._open_recorder().max_message_length
         if longest > limit:
             hint = "longer terms (termLength of a new recording) take longer messages"
@@ -72,8 +72,8 @@ class RecordingTarget(Target):
         return recording is not None and recording.recording_id == place["recording"]
 
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
-        """See :class:`Target`. What is behind them and was broken off, or torn by a power cut, is cut away, unless
-        somebody else has recorded behind it."""
+        """See :class:`Target`. Cuts off an unfinished or torn message after them, unless another writer has recorded
+        after it."""
         recording_id, position = place["recording"], place["position"]
         self._stop(recording_id)
         recording = self._archive.recording(recording_id)

@@ -123,7 +123,9 @@ class Archive:
         """As :func:`~.opening.create`, on a storage of any kind."""
         if storage.exists(CATALOG_NAME):
             if not exist_ok:
-                raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
+                message = f"{storage.root} is already an archive"
+                expected = "a folder without a catalog"
+                raise StoreExists(storage.root, found="an archive", expected=expected, message=message)
         elif index_segments(storage.names()):
             found, hint = "segment files without a catalog", "everlog repair makes a catalog of them"
             raise StoreExists(storage.root, found=found, expected="a folder without recordings", hint=hint)

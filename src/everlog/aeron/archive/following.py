@@ -34,8 +34,8 @@ from everlog.kernel.sources import Value
 MAX_SPLITS = 65_536
 MAX_RELOADS = 4
 MARK_HEADER_BYTES = 8
-"""A mark has so much before the last message, and of its first header what was looked at: the rest of a message may be
-seen while it is being copied to the page."""
+"""Bytes of a mark before the last message and of that message's header. The rest of a message may be read while it is
+still being copied to the page."""
 _ROWS = 16_384
 _UNBOUNDED = 1 << 62
 

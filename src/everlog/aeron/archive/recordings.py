@@ -200,7 +200,7 @@ class Recordings:
             self._catalog.set_stop(recording_id, position, now_ms())
             self.recorders.pop(recording_id, None)
 
-    def tell_stopped(self, recorder: Recorder) -> None:
+    def report_stopped(self, recorder: Recorder) -> None:
         """Report to listeners that a recording was stopped."""
         if self._events.has_listeners:
             recording_id, position = recorder.recording_id, recorder.recorded_position

@@ -54,7 +54,7 @@ def test_an_archive_that_runs_is_not_opened_beside_it(folder: Path, marks: Path)
     say_alive(marks)
     before = {path: path.read_bytes() for path in (*folder.iterdir(), *marks.iterdir())}
     assert is_live(folder)
-    with pytest.raises(StoreUnavailable, match=r"an archive, process 4242, that was alive .*remove archive-mark\.lnk"):
+    with pytest.raises(StoreUnavailable, match=r"owned by process 4242, active .*remove archive-mark\.lnk"):
         archives.open_archive(folder)
     assert {path: path.read_bytes() for path in (*folder.iterdir(), *marks.iterdir())} == before
 
@@ -64,7 +64,7 @@ def test_an_owner_has_the_linked_mark_file(folder: Path, marks: Path) -> None:
     with archives.open_archive(folder) as store:
         assert is_live(folder)
         assert not (folder / MARK).exists()
-        with pytest.raises(StoreUnavailable, match="a process of everlog has it open"):
+        with pytest.raises(StoreUnavailable, match="already open in another everlog process"):
             archives.open_archive(folder, liveness_timeout_s=0)
         writes = "another everlog process writes to"
         with pytest.raises(StoreUnavailable, match=writes), alone(LocalStorage(folder)):

@@ -312,7 +312,7 @@ def test_a_position_inside_of_a_frame_is_refused_and_changes_nothing() -> None:
     storage = CrashingStorage(files())
     folder = Folder(storage)
     for position in (100 * FRAME + 32, 100 * FRAME - 32, 2 * SEGMENT + 992):
-        with pytest.raises(ArchiveError, match="inside of a frame") as raised:
+        with pytest.raises(ArchiveError, match="inside a frame") as raised:
             folder.truncate_recording(2, position)
         assert raised.value.code is ErrorCode.INVALID_POSITION
     assert {name: storage.read_all(name) for name in storage.names()} == files()
@@ -328,10 +328,10 @@ def test_an_unknown_recording_is_none() -> None:
     [
         (lambda data: data[:-32], "65504 bytes"),
         (lambda data: bytes(SEGMENT), "no frame in the first term"),
-        (lambda data: data[:2048] + bytes(1024) + data[3072:], "unset-frame at offset 2048"),
+        (lambda data: data[:2048] + bytes(1024) + data[3072:], "damaged at offset 2048: no frame (zeros)"),
         (lambda data: data[:2048] + bytes(SEGMENT - 2048), "no frame"),
-        (lambda data: files()["2-65536.rec"], "term id 0 in the first frame; expected -1"),
-        (lambda data: files()["0-0.rec"], "stream id 10 in the first frame; expected 11"),
+        (lambda data: files()["2-65536.rec"], "term id 0 in its first frame; recording 2 has -1"),
+        (lambda data: files()["0-0.rec"], "stream id 10 in its first frame; recording 2 has 11"),
         (lambda data: data[:8] + b"\x20" + data[9:], "term offset 32"),
     ],
 )
@@ -393,14 +393,14 @@ def test_an_open_archive_keeps_what_is_recorded_and_replayed(tmp_path: Path) -> 
         events = store.events()
         recorder = store.start_recording("aeron:ipc?term-length=64k", 11)
         recorder.append_many([payload(n) for n in range(200)])
-        with pytest.raises(ArchiveError, match="an active recording") as raised:
+        with pytest.raises(ArchiveError, match="recording 0 is active") as raised:
             store.truncate_recording(0, FRAME)
         assert raised.value.code is ErrorCode.ACTIVE_RECORDING
         with pytest.raises(ArchiveError, match="from 65536 to 196608"):
             store.purge_segments(0, 4 * SEGMENT)
         replay = store.replay(0, SEGMENT)
         assert store.purge_position(0, keep_bytes=0) == SEGMENT
-        with pytest.raises(ArchiveError, match="at most 65536, which is being replayed"):
+        with pytest.raises(ArchiveError, match="the segment at 65536 is being replayed"):
             store.purge_segments(0, 2 * SEGMENT)
         assert store.purge_segments(0, SEGMENT) == 1
         assert [int(record.payload[:6]) for record in replay] == list(range(64, 200))

@@ -1,4 +1,4 @@
-"""Whether a frame begins at a position: only by walking there from the start of its term can that be told."""
+"""Finds out whether a frame begins at a position, by walking there from the start of its term."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What lies before the ends of recordings that have stopped, so that who follows them notices one that was cut and
-extended past its old end: its catalog entry may tell nothing of that."""
+"""Marks of the bytes before the ends of stopped recordings. By them, followers notice a recording that was truncated
+and extended past its old end, which its catalog entry may not show."""
 
 from __future__ import annotations
 

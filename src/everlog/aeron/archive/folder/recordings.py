@@ -1,4 +1,4 @@
-"""Recordings: what the catalog says of each, or, where it says nothing, what the segment files tell."""
+"""Recordings, from the catalog or, if it lacks them, from the segment files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_ZERO = re.compile(rb"[^\0]")
 
 @dataclass(slots=True)
 class Recording:
-    """A recording. ``stop_position`` is ``None`` while it is active; ``mtu_length`` 0 where it is not known (no
+    """A recording. ``stop_position`` is ``None`` while it is active; ``mtu_length`` is 0 if it is unknown (no
     catalog entry)."""
 
     recording_id: int
@@ -54,23 +54,23 @@ class Recording:
 
     @property
     def is_active(self) -> bool:
-        """Whether nobody said yet where it stops: it is being written, or its archive was killed."""
+        """Whether it has no stop position yet: it is being recorded, or its archive was killed."""
         return self.stop_position is None
 
     @property
     def start_timestamp(self) -> int | None:
-        """When it was started, in milliseconds since 1970; ``None`` where there is no catalog entry."""
+        """When it was started, in milliseconds since 1970; ``None`` without a catalog entry."""
         return None if self.entry is None else int(self.entry.values[3])
 
     @property
     def stop_timestamp(self) -> int | None:
-        """When it was stopped, in milliseconds since 1970; ``None`` where the catalog does not say so."""
+        """When it was stopped, in milliseconds since 1970; ``None`` if the catalog has no stop time."""
         timestamp = NULL_TIMESTAMP if self.entry is None else self.entry.values[4]
         return None if timestamp == NULL_TIMESTAMP else timestamp
 
     @property
     def truncation_pending(self) -> bool:
-        """Whether a truncation by everlog broke off: what is behind the stop position is to go. Every other stop
+        """Whether a truncation by everlog was interrupted: everything after the stop position goes. Every other stop
         position in a catalog has its time."""
         return self.stop_position is not None and self.entry is not None and self.stop_timestamp is None
 

@@ -1,7 +1,7 @@
 """Scanning one recording: the walker over a window of its segments, and what to do where it stops.
 
 Damage is reported once, by the scan in whose range it lies, and reading goes on at the next intact frame. The
-records before and behind it are given; a message of which a fragment is damaged is not.
+records before and after it are given; a message of which a fragment is damaged is not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ScanContext:
 
     @property
     def limit(self) -> int:
-        """The position behind the last byte that can belong to the recording."""
+        """The position after the last byte that can belong to the recording."""
         if self.stop_position is not None:
             return self.stop_position
         if self.last_base is None:
@@ -65,8 +65,8 @@ class ScanContext:
 
 @dataclass(slots=True)
 class Scan:
-    """Walks records with ``first <= position < stop`` into ``sink``. ``end_position`` is behind the last intact
-    frame that was seen."""
+    """Walks records with ``first <= position < stop`` into ``sink``. ``end_position`` is the position after the
+    last intact frame."""
 
     context: ScanContext
     reader: SegmentReader
@@ -184,7 +184,7 @@ class Scan:
 
     def _last_frame(self, position: int) -> bool:
         """What is left at the recording's end: nothing, a message without its end, or a frame that goes beyond. True
-        when there are intact frames behind it: then its length is wrong."""
+        if intact frames follow it: then its length is wrong."""
         limit, header = self.context.limit, self._header(position)
         if position == limit:
             return False
@@ -268,7 +268,7 @@ class Scan:
     # Damage
 
     def _damage(self, status: int, position: int) -> bool:
-        """A frame that can't be given: report it and go on behind it."""
+        """A frame that can't be given: report it and continue after it."""
         walker, context = self._walker, self.context
         message = self._window.base + walker.message_at if walker.message_at >= 0 else None
         header = self._header(position)
@@ -286,7 +286,8 @@ class Scan:
         return behind is not None
 
     def _resync(self, position: int) -> int | None:
-        """Move to the next intact frame behind ``position``, over missing files too; its position, or ``None``."""
+        """Move to the next intact frame after ``position``, over missing files too; return its position, or
+        ``None``."""
         window, limit = self._window, self.context.limit
         self._walker.skipping = True
         window.seek(position + HEADER_LENGTH)

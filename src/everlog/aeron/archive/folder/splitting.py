@@ -1,7 +1,7 @@
 """Where a recording is cut into splits: at segments, and inside large ones at terms.
 
 A frame never crosses the end of its term, and a publication puts no message across it, so that each term begins with a
-frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not fit behind it goes to the next term).
+frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not fit goes to the next term).
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterato
     position = first
     while position < stop:
         base = segments.base(position)
-        behind = min(base + step, stop)
+        following = min(base + step, stop)
         if step == length and inside < length and files.is_whole(base):
             # As many as are needed, of equal size.
             terms = length // segments.term_length
             pieces = -(-length // inside)
             marks = (base + terms * k // pieces * segments.term_length for k in range(1, pieces))
-            yield from (mark for mark in marks if position < mark < behind)
-        position = behind
+            yield from (mark for mark in marks if position < mark < following)
+        position = following
         if position < stop:
             yield position
 

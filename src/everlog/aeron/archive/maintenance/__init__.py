@@ -1,2 +1,2 @@
-"""What is done to recordings that are there (truncated, purged, detached, attached, migrated): decided without I/O, and
-then done."""
+"""Maintenance of existing recordings: truncate, purge, detach, attach and migrate. Each operation is decided without
+I/O, then applied."""

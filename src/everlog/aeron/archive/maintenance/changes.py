@@ -1,7 +1,7 @@
-"""A change to an archive's folder as plain data: what is done to the catalog and to segment files, in which order.
+"""A change to an archive's folder as plain data: ordered steps on the catalog and on segment files.
 
-:mod:`everlog.aeron.archive.maintenance.maintenance` decides on one,
-:mod:`everlog.aeron.archive.maintenance.segment_changes` does it."""
+:mod:`everlog.aeron.archive.maintenance.maintenance` decides on a change,
+:mod:`everlog.aeron.archive.maintenance.segment_changes` applies it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from everlog.aeron.archive.recording.events import SignalEvent
 
 Ends = tuple[tuple[int, int | None], ...]
-"""Recording ids and positions; ``None``: where the recording starts, for it is empty."""
+"""Recording ids and end positions; ``None``: the start position, because the recording is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveOpen:
-    """The catalog no longer says where a stopped recording ends, only when it did: its files tell, whatever becomes of
-    them. ``stop_position`` is where it ends now."""
+    """Clear a stopped recording's stop position in the catalog and keep its stop time: after a crash, its files show
+    where it ends. ``stop_position`` is where it ends now."""
 
     recording_id: int
     stop_position: int
@@ -27,32 +27,32 @@ class LeaveOpen:
 
 @dataclass(frozen=True, slots=True)
 class CutTo:
-    """The catalog says that a recording stops at a position, and nothing of when: what is behind it is to go. No other
-    recording has a stop position without a time."""
+    """Set a recording's stop position in the catalog and clear its stop time: everything after the position will be
+    removed. Only recordings in this state have a stop position without a time."""
 
     recording_id: int
     position: int
 
     def __str__(self) -> str:
-        return f"recording {self.recording_id}: stops at {self.position}, what is behind it is to go"
+        return f"recording {self.recording_id}: stops at {self.position}; everything after it will be removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The catalog says when a recording stopped: nothing is behind its stop position any more. ``stop_timestamp`` in
-    milliseconds since 1970; ``None``: now."""
+    """Set a recording's stop time again: nothing is left after its stop position. ``stop_timestamp`` in milliseconds
+    since 1970; ``None``: now."""
 
     recording_id: int
     position: int
     stop_timestamp: int | None
 
     def __str__(self) -> str:
-        return f"recording {self.recording_id}: nothing is behind {self.position}"
+        return f"recording {self.recording_id}: nothing is left after {self.position}"
 
 
 @dataclass(frozen=True, slots=True)
 class SetStop:
-    """The catalog says where a recording stops that was left open."""
+    """Set the stop position of a recording whose end was left open."""
 
     recording_id: int
     position: int
@@ -63,7 +63,7 @@ class SetStop:
 
 @dataclass(frozen=True, slots=True)
 class SetStart:
-    """The catalog says where a recording starts."""
+    """Set a recording's start position in the catalog."""
 
     recording_id: int
     position: int
@@ -74,7 +74,7 @@ class SetStart:
 
 @dataclass(frozen=True, slots=True)
 class SetState:
-    """The catalog says that a recording is ``VALID``, ``INVALID`` or ``DELETED``."""
+    """Set a recording's state in the catalog: ``VALID``, ``INVALID`` or ``DELETED``."""
 
     recording_id: int
     state: str
@@ -85,19 +85,19 @@ class SetState:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """A segment file becomes zeros from an offset on; the blocks behind it are given back."""
+    """Zero a segment file from an offset on, and release its disk blocks."""
 
     file: str
     offset: int
     segment_length: int
 
     def __str__(self) -> str:
-        return f"{self.file}: erased from offset {self.offset} on"
+        return f"{self.file}: zeroed from offset {self.offset} on"
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A file is deleted."""
+    """Delete a file."""
 
     file: str
 
@@ -107,15 +107,15 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A segment file becomes one of another recording, in place of one without frames. ``ends``: where recordings then
-    end that were left open."""
+    """Rename a segment file so that it belongs to another recording; it replaces a file without frames. ``ends``: where
+    the recordings with open ends stop after the rename."""
 
     source: str
     target: str
     ends: Ends = ()
 
     def __str__(self) -> str:
-        return f"{self.source}: becomes {self.target}"
+        return f"{self.source}: renamed to {self.target}"
 
 
 CatalogStep = CutTo | Settle | LeaveOpen | SetStop | SetStart | SetState
@@ -125,12 +125,12 @@ Step = CatalogStep | FileStep
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Steps in order. Catalog steps are on disk before the files that follow change, and those before the catalog is
-    changed again; ``in_order``: each file step is on disk before the next one, so that no file is missing between two
-    that are there.
+    """Steps in order. Catalog steps reach the disk before the file steps that follow them, and file steps before the
+    next catalog step. ``in_order``: each file step reaches the disk before the next one, so that a crash leaves no gap
+    between files.
 
-    ``count``: segment files that are deleted, attached or moved. ``ends_replays``: of which recordings replays are to
-    be ended before the first step. ``signals`` are for those who listen, once it is done.
+    ``count``: segment files that are deleted, attached or moved. ``ends_replays``: ids of the recordings whose replays
+    end before the first step. ``signals`` are published to listeners after the last step.
     """
 
     steps: tuple[Step, ...] = ()
@@ -141,5 +141,5 @@ class Change:
 
     @property
     def lines(self) -> list[str]:
-        """A line for each step."""
+        """One line per step."""
         return [str(step) for step in self.steps]

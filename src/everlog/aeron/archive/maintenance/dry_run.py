@@ -1,4 +1,4 @@
-"""Maintenance that only reports what it would do: the folder is read and not changed."""
+"""Maintenance that only reports what it would do: it reads the folder and changes nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from everlog.aeron.archive.maintenance.recording_state import RecordingState
 
 
 class DryRun(Maintenance):
-    """Refuses what an archive refuses, and counts what it would change. ``lines`` lists the steps, one each.
+    """Refuses what an archive refuses, and counts what it would change. ``lines`` has one line per step.
 
-    A recording whose archive was killed has no stop position until the archive is opened for writing: what needs one
-    is refused.
+    A recording whose archive was killed has no stop position until the archive is opened for writing; until then,
+    operations that need one are refused.
     """
 
     def __init__(self, archive: ArchiveFolder) -> None:

@@ -1,26 +1,26 @@
-"""What is done to recordings that are there: decided here, from what the catalog, the folder and the open recorders and
-replays say. Nothing is read or written.
+"""Decides what maintenance does to existing recordings, from the state of the catalog, the folder, the open recorders
+and the replays. Nothing is read or written here.
 
-The steps of a :class:`Change` are in an order in which a crash behind any of them leaves sound recordings:
+The steps of a :class:`Change` are ordered so that a crash after any of them leaves sound recordings:
 
 =====================  ==============================================================  =============================
 operation              a crash in it leaves                                            finished by
 =====================  ==============================================================  =============================
-truncate               the new stop position without a time, maybe frames behind it    opening the archive for
-                                                                                       writing, or the same again
-purge a recording      a deleted recording with files                                  the same again
-detach, attach         the old or the new start                                        the same again
-delete detached        detached segments                                               the same again
+truncate               the new stop position without a time, maybe frames after it     opening the archive for
+                                                                                       writing, or repeating it
+purge a recording      a deleted recording with files                                  repeating it
+detach, attach         the old or the new start                                        repeating it
+delete detached        detached segments                                               repeating it
 purge segments         detached segments                                               delete detached segments
-migrate                see :mod:`everlog.aeron.archive.maintenance.migration`                      the same again
+migrate                see :mod:`everlog.aeron.archive.maintenance.migration`          repeating it
 =====================  ==============================================================  =============================
 
-The original truncates in the same order, stop position first, and nothing tells then that frames behind it are to go:
-its own ``verify`` takes them for the recording again, and when the recording is extended over them and the archive is
-killed, an old frame that happens to begin where the new ones end is taken for one of them. The other way round, frames
-first, the catalog would promise what is gone. So the stop position comes first, and with it, in one write, the time of
-the stop is taken away; it comes back when nothing is behind the stop position any more. Real archives never leave a
-stop position without its time, and do not mind it.
+Aeron truncates in the same order, stop position first, but then nothing marks the frames after it as removed: its own
+``verify`` adds them to the recording again. And if the recording is extended over them and the archive is killed, an
+old frame that happens to begin where the new ones end counts as one of them. In the opposite order, frames first, the
+catalog would list positions that are gone. So everlog sets the stop position first and clears the stop time in the same
+write; the stop time comes back when nothing is left after the stop position. Real archives never leave a stop position
+without its time, and accept one.
 
 Source: ArchiveConductor.
 """
@@ -51,7 +51,7 @@ from everlog.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The stream that would go on with a recording: where it joins, and what its frames are like."""
+    """The stream that would extend a recording: its join position and its parameters."""
 
     join_position: int
     initial_term_id: int
@@ -60,7 +60,7 @@ class Extension:
 
 
 def check_extension(state: RecordingState, extension: Extension) -> int:
-    """Where the stream goes on with the recording. Raises :class:`ArchiveError` where it can't."""
+    """Return the position at which the stream continues the recording. Raises :class:`ArchiveError` if it can't."""
     require_known(state)
     recording, stop = state.recording, require_stopped(state)
     require_settled(recording, ErrorCode.INVALID_EXTENSION)
@@ -73,7 +73,8 @@ def check_extension(state: RecordingState, extension: Extension) -> int:
     code = ErrorCode.INVALID_EXTENSION
     for what, number, expected in numbers:
         if number != expected:
-            raise refuse(state.where, f"{what} {number}", f"{expected}, as the recording has it", code=code)
+            message = f"{state.where} can't be extended: the stream has {what} {number}, the recording {expected}"
+            raise refuse(state.where, f"{what} {number}", str(expected), code=code, message=message)
     return stop
 
 
@@ -81,13 +82,13 @@ def check_extension(state: RecordingState, extension: Extension) -> int:
 
 
 def truncate(state: RecordingState, position: int, is_frame_boundary: Callable[[int], bool]) -> Change:
-    """Cut off everything behind ``position``, the end of a frame. To the start: all files go, detached ones too. To the
-    stop position: what lies behind it, if there is something. ``is_frame_boundary`` tells whether a frame ends at a
-    position. Raises :class:`ArchiveError`."""
+    """Cut off everything after ``position``, the end of a frame. At the start position, all files go, detached ones
+    too; at the stop position, anything after it goes. ``is_frame_boundary`` says whether a frame ends at a position.
+    Raises :class:`ArchiveError`."""
     require_known(state)
     stop = require_stopped(state)
     _check_truncation(state, position, stop, is_frame_boundary)
-    removed, erased = _behind(state, position)
+    removed, erased = _removals_after(state, position)
     steps: list[Step] = [*removed, *erased]
     if position < stop:
         steps.insert(0, CutTo(state.recording_id, position))
@@ -97,8 +98,8 @@ def truncate(state: RecordingState, position: int, is_frame_boundary: Callable[[
     return Change(tuple(steps), len(removed), _deleted(state), ends_replays=(state.recording_id,))
 
 
-def _behind(state: RecordingState, position: int) -> tuple[list[Remove], list[Erase]]:
-    """What takes away all that is behind a position, the last file first."""
+def _removals_after(state: RecordingState, position: int) -> tuple[list[Remove], list[Erase]]:
+    """Return the steps that remove everything after a position, the last file first."""
     base = state.segments.base(position)
     offset, kept = position - base, position > state.start
     files = [state.name(b) for b in reversed(state.bases) if not kept or b > base or (b == base and not offset)]
@@ -113,21 +114,29 @@ def _behind(state: RecordingState, position: int) -> tuple[list[Remove], list[Er
 def _check_truncation(
     state: RecordingState, position: int, stop: int, is_frame_boundary: Callable[[int], bool]
 ) -> None:
-    expected = f"the end of a frame from {state.start} to {stop}"
-    found = f"position {position}"
+    hint = None
     if not state.start <= position <= stop:
-        raise refuse(state.where, found, expected, code=ErrorCode.INVALID_POSITION)
-    if position % FRAME_ALIGNMENT:
-        hint = f"frames begin at multiples of {FRAME_ALIGNMENT}"
-        raise refuse(state.where, found, expected, hint, ErrorCode.INVALID_POSITION)
-    if position not in (state.start, stop) and not is_frame_boundary(position):
-        hint = "inside of a frame, or behind a damaged one; everlog read --frames lists them"
-        raise refuse(state.where, found, expected, hint, ErrorCode.INVALID_POSITION)
+        reason = f"it reaches from {state.start} to {stop}"
+    elif position % FRAME_ALIGNMENT:
+        reason = f"frames begin at multiples of {FRAME_ALIGNMENT}"
+    elif position not in (state.start, stop) and not is_frame_boundary(position):
+        reason = "that is inside a frame or after a damaged one"
+        hint = "everlog read --frames lists the frames"
+    else:
+        return
+    raise refuse(
+        state.where,
+        f"position {position}",
+        f"the end of a frame from {state.start} to {stop}",
+        hint,
+        ErrorCode.INVALID_POSITION,
+        f"{state.where} can't be truncated to position {position}: {reason}",
+    )
 
 
 def purge_recording(state: RecordingState) -> Change:
-    """Delete a recording: it is marked as deleted, then all its files go. Of one that is marked so already the files
-    that are left. Raises :class:`ArchiveError`."""
+    """Delete a recording: mark it as deleted, then delete all its files. If it is already marked, delete the files that
+    are left. Raises :class:`ArchiveError`."""
     files = [*map(state.name, state.bases), *state.others]
     steps: list[Step] = [Remove(name) for name in files]
     if not (state.recording.is_deleted and files):
@@ -139,15 +148,15 @@ def purge_recording(state: RecordingState) -> Change:
 
 
 def detach_segments(state: RecordingState, new_start: int) -> Change:
-    """Let the recording start at ``new_start``, where a segment begins; the files before it stay. Raises
+    """Move the recording's start to ``new_start``, the beginning of a segment; the files before it stay. Raises
     :class:`ArchiveError`."""
     _check_detach(state, new_start)
     return Change((SetStart(state.recording_id, new_start),))
 
 
 def purge_segments(state: RecordingState, new_start: int) -> Change:
-    """Let the recording start at ``new_start``, where a segment begins, and delete the files between the old start and
-    the new one; those that were detached before stay. Raises :class:`ArchiveError`."""
+    """Move the recording's start to ``new_start``, the beginning of a segment, and delete the files between the old
+    start and the new one; files detached earlier stay. Raises :class:`ArchiveError`."""
     _check_detach(state, new_start)
     going = [base for base in state.bases if state.first_base <= base < new_start]
     steps: list[Step] = [SetStart(state.recording_id, new_start), *(Remove(state.name(base)) for base in going)]
@@ -162,8 +171,9 @@ def delete_detached_segments(state: RecordingState) -> Change:
 
 
 def attach_segments(state: RecordingState, inspect: Inspect) -> Change:
-    """Let the recording start where the files begin that lie right before its start position, one after another. All
-    or none: raises :class:`ArchiveError` where one of them holds anything but the stream's frames up to its end."""
+    """Attach the segment files that directly precede the start position, and move the recording's start to the first
+    of them. All or none: raises :class:`ArchiveError` if one of them holds anything but the stream's frames up to its
+    end."""
     require_known(state)
     start, count = state.start, 0
     for start, count in attachable(state, inspect):  # noqa: B007 - the last ones are wanted
@@ -173,11 +183,11 @@ def attach_segments(state: RecordingState, inspect: Inspect) -> Change:
 
 
 def attachable(state: RecordingState, inspect: Inspect) -> Iterator[tuple[int, int]]:
-    """The start position with one segment more, and how many those are; one after another. Raises
+    """Yield, for each segment that can be attached, the start position it would give, and the count so far. Raises
     :class:`ArchiveError`."""
     base = state.first_base
     if base != state.start:
-        return  # it was recorded from the middle of a segment on
+        return  # the recording began in the middle of a segment
     length = state.segments.segment_length
     there, count = frozenset(state.detached), 0
     while base - length in there:
@@ -190,14 +200,16 @@ def attachable(state: RecordingState, inspect: Inspect) -> Iterator[tuple[int, i
 
 
 def _first_frame(state: RecordingState, base: int, content: SegmentContent) -> int:
-    """The offset of the first frame in a file. Raises :class:`ArchiveError` for one that is not the recording's."""
+    """Return the offset of a file's first frame. Raises :class:`ArchiveError` if the file isn't the recording's."""
     recording, name = state.recording, state.name(base)
     length, term_length = recording.segment_file_length, recording.term_buffer_length
     if content.size != length:
-        raise refuse(name, f"{content.size} bytes", f"a segment of {length} bytes")
+        message = f"{name} has {content.size} bytes; segments of {state.where} have {length}"
+        raise refuse(name, f"{content.size} bytes", f"a segment of {length} bytes", message=message)
     first, header = content.first_offset, content.header
     if first is None or header is None:
-        raise refuse(name, "no frame in the first term", "frames of the recording")
+        found = "no frame in the first term"
+        raise refuse(name, found, "frames of the recording", message=f"{name} has {found}")
     numbers = (
         ("stream id", header.stream_id, recording.stream_id),
         ("term id", header.term_id, term_id_of(base + first, recording.initial_term_id, term_length)),
@@ -205,10 +217,13 @@ def _first_frame(state: RecordingState, base: int, content: SegmentContent) -> i
     )
     for what, number, expected in numbers:
         if number != expected:
-            raise refuse(name, f"{what} {number} in the first frame", f"{expected}: a segment of {state.where}")
+            message = f"{name} has {what} {number} in its first frame; {state.where} has {expected} there"
+            raise refuse(name, f"{what} {number} in the first frame", str(expected), message=message)
     if content.fault is not None:
-        found = f"{content.fault.found} ({content.fault.code} at offset {content.fault.offset})"
-        raise refuse(name, found, f"{content.fault.expected}: whole frames up to the segment's end")
+        fault = content.fault
+        message = f"{name} is damaged at offset {fault.offset}: {fault.found}; expected {fault.expected}"
+        hint = f"{fault.code}; only segments with whole frames up to their end can be attached"
+        raise refuse(name, fault.found, fault.expected, hint, message=message)
     return first
 
 
@@ -217,22 +232,25 @@ def _check_detach(state: RecordingState, new_start: int) -> None:
     segments, found = state.segments, f"start position {new_start}"
     lowest, highest = state.first_base + segments.segment_length, _highest_start(state, with_replays=False)
     expected = f"the beginning of a segment from {lowest} to {highest}"
+    message = f"{state.where} can't start at {new_start}: give {expected}"
     if highest < lowest:
         expected = "a recording of more than one segment"
+        message = f"{state.where} can't start at {new_start}: it has only one segment"
     if new_start < 0 or new_start != segments.base(new_start):
-        raise refuse(state.where, found, expected, f"segments have {segments.segment_length} bytes")
+        raise refuse(state.where, found, expected, f"segments have {segments.segment_length} bytes", message=message)
     if not lowest <= new_start <= highest:
         hint = None
         if new_start == state.start and state.detached:
-            hint = "it starts there; delete-detached-segments deletes what lies before"
-        raise refuse(state.where, found, expected, hint)
+            hint = "it starts there already; delete-detached-segments deletes the files before"
+        raise refuse(state.where, found, expected, hint, message=message)
     replayed = min((r.segment_base for r in state.replays if r.segment_base < new_start), default=None)
     if replayed is not None:
-        raise refuse(state.where, found, f"at most {replayed}, which is being replayed", "stop the replay first")
+        message = f"{state.where} can't start at {new_start}: the segment at {replayed} is being replayed"
+        raise refuse(state.where, found, f"at most {replayed}", "stop the replay first", message=message)
 
 
 def _highest_start(state: RecordingState, *, with_replays: bool) -> int:
-    """Where the segment begins that holds the end, or the first that is replayed."""
+    """Return the beginning of the segment that holds the end, or of the first segment that is replayed."""
     end = state.recorded_position
     if end is None:
         end = require_stopped(state)
@@ -243,15 +261,17 @@ def _highest_start(state: RecordingState, *, with_replays: bool) -> int:
 
 
 def purge_position(state: RecordingState, before_position: int | None = None, keep_bytes: int | None = None) -> int:
-    """The highest start position that a purge may give the recording: nothing from ``before_position`` on goes, the
-    last ``keep_bytes`` stay, and what is replayed; with both, both stay. The start position where nothing can go.
-    Raises :class:`ArchiveError`, :class:`UsageError` for neither of them, or a negative one."""
+    """Return the highest start position that a purge may give the recording. Everything from ``before_position`` on,
+    the last ``keep_bytes`` and all that is being replayed stay. If nothing can go, this is the current start position.
+    Raises :class:`ArchiveError`, and :class:`UsageError` if neither limit is given or one is negative."""
     require_known(state)
     given = [value for value in (before_position, keep_bytes) if value is not None]
     if not given or min(given) < 0:
-        expected = "one of them at least, 0 or more"
         raise UsageError(
-            "before_position, keep_bytes", found=", ".join(map(str, given)) or "neither", expected=expected
+            "before_position, keep_bytes",
+            found=", ".join(map(str, given)) or "neither",
+            expected="0 or more",
+            message="give before_position or keep_bytes, 0 or more",
         )
     end = require_stopped(state) if state.recorded_position is None else state.recorded_position
     limits = [_highest_start(state, with_replays=True)]

@@ -1,18 +1,18 @@
-"""Moving all segments of one recording to another that it adjoins: decided here, nothing is read or written.
+"""Decides how all segments of one recording move to an adjoining recording. Nothing is read or written here.
 
-The files are renamed one by one, from the place where the two join, and at every moment a recording that has lost files
-says so already:
+The files are renamed one by one, beginning where the two recordings join. Before a file moves, the catalog stops
+listing its positions for the source:
 
-Ends that are left open are found by the files. That the recordings were stopped still shows in the time of the stop, so
-nothing of them is taken for torn.
-
-* The source comes first, its segments go before the destination's: the source's end is left open, and its last
+* The source comes first, so its segments go before the destination's: the source's end is left open, and its last
   segment is renamed first. A crash leaves a shorter source, and a destination with detached segments.
-* The source comes last: the ends of both are left open. The source's start moves behind its first segment, which
-  then is renamed. A crash leaves a shorter source, maybe with one detached segment, and a longer destination.
+* The source comes last: both ends are left open. The source's start moves to its second segment, then its first one is
+  renamed. A crash leaves a shorter source, maybe with one detached segment, and a longer destination.
 
-In both cases the detached segments lie between the earlier recording's end and the later one's start. Where they do,
-and hold the stream's frames, migrating again attaches them first, and goes on. Source:
+Open ends are recovered from the files. The stop times stay in the catalog: they show that the recordings were stopped,
+so no frame of theirs counts as torn.
+
+In both cases the detached segments lie between the earlier recording's end and the later one's start. If they hold the
+stream's frames, repeating the migration attaches them first and then continues. Source:
 ArchiveConductor.migrateSegments.
 """
 
@@ -46,9 +46,9 @@ _SAME = (
 
 
 def migrate_segments(source: RecordingState, target: RecordingState, inspect: Inspect) -> Change:
-    """Move all segments of ``source``, which then is empty, to ``target``. Raises :class:`ArchiveError` for streams
-    with other parameters, a source that is recorded or replayed, recordings that do not adjoin, or do so in the middle
-    of a segment, and for files that are missing or in the way."""
+    """Move all segments of ``source``, which is empty afterwards, to ``target``. Raises :class:`ArchiveError` if the
+    streams' parameters differ, the source is being recorded or replayed, the recordings don't adjoin or adjoin inside a
+    segment, or files are missing or in the way."""
     stop = _check(source, target)
     target_stop = None if target.recorded_position is not None else target.recording.stop_position
     steps: list[Step] = []
@@ -61,16 +61,17 @@ def migrate_segments(source: RecordingState, target: RecordingState, inspect: In
     moved = _segments(source, target, stop, inspect)
     if moved or stop in source.bases:
         _check_aligned(source, target, stop if is_first else source.start)
-        steps += _before(source, target, stop, moved) if is_first else _behind(source, target, stop, moved)
+        steps += _prepend(source, target, stop, moved) if is_first else _append(source, target, stop, moved)
     deleted = sum(isinstance(step, Remove) for step in steps)
     signals = (SignalEvent(source.recording_id, NULL_POSITION, RecordingSignal.DELETE),) if moved or deleted else ()
     return Change(tuple(steps), len(moved), signals, in_order=True)
 
 
 def _check(source: RecordingState, target: RecordingState) -> int:
-    """The source's stop position."""
+    """Return the source's stop position."""
     if source.recording_id == target.recording_id:
-        raise refuse(source.where, "the same recording as destination", "another one")
+        message = f"{source.where} can't be migrated to itself"
+        raise refuse(source.where, "the same recording as destination", "another recording", message=message)
     for state in (source, target):
         require_known(state)
         require_settled(state.recording)
@@ -79,14 +80,15 @@ def _check(source: RecordingState, target: RecordingState) -> int:
     for name, text in _SAME:
         found, expected = getattr(source.recording, name), getattr(target.recording, name)
         if found != expected:
-            raise refuse(source.where, text.format(found), f"{text.format(expected)}, as {target.where} has it")
+            message = f"{source.where} has {text.format(found)}, {target.where} {text.format(expected)}"
+            raise refuse(source.where, text.format(found), text.format(expected), message=message)
     return stop
 
 
 def _joined(
     earlier: RecordingState, later: RecordingState, join: int, inspect: Inspect, steps: list[Step]
 ) -> RecordingState:
-    """``later``, made to start where ``earlier`` stops by attaching what a migration that broke off has left."""
+    """Return ``later`` with its start where ``earlier`` stops, attaching what an interrupted migration has left."""
     if later.start == join:
         return later
     if later.start > join:
@@ -97,34 +99,39 @@ def _joined(
             if start < join:
                 break
     found = f"{earlier.where} from {earlier.start} to {join}, {later.where} from {later.start} on"
-    raise refuse(earlier.where, found, "recordings that adjoin")
+    message = f"the recordings don't adjoin: {found}"
+    raise refuse(earlier.where, found, "recordings that adjoin", message=message)
 
 
 def _segments(source: RecordingState, target: RecordingState, stop: int, inspect: Inspect) -> list[int]:
-    """Where the segments begin that move. One behind the stop position that is preallocated does not."""
+    """Return where the moving segments begin. A preallocated one after the stop position doesn't move."""
     length = source.segments.segment_length
     moved = list(range(source.first_base, stop, length)) if stop > source.start else []
     for base in moved:
         if base not in source.bases:
-            raise refuse(source.name(base), "no file", "a segment of the recording that is to move")
+            message = f"{source.name(base)} is missing, so {source.where} can't be migrated"
+            raise refuse(source.name(base), "no file", "a segment of the recording", message=message)
         is_there = base in target.bases
         if is_there and (base < target.start or inspect(target, base).first_offset is not None):
-            raise refuse(target.name(base), "a file", "none: a segment is to move there")
+            message = f"{target.name(base)} is in the way: a segment would move there"
+            raise refuse(target.name(base), "a file", "none", message=message)
     if stop in source.bases and stop not in moved and inspect(source, stop).first_offset is not None:
-        hint = f"truncate it to {stop} first, if nothing of them is wanted"
-        raise refuse(source.name(stop), "frames behind the stop position", "zeros", hint)
+        hint = f"if they aren't needed, truncate {source.where} to {stop} first"
+        found = f"frames after the stop position of {source.where}"
+        raise refuse(source.name(stop), found, "zeros", hint, message=f"{source.name(stop)} has {found}")
     return moved
 
 
 def _check_aligned(source: RecordingState, target: RecordingState, join: int) -> None:
     for state in (source, target):
         if state.segments.base(join) != join:
-            found = f"they adjoin at {join}, inside of a segment of {state.where}"
-            raise refuse(source.where, found, "recordings that adjoin where segments do")
+            message = f"{source.where} and {target.where} adjoin at {join}, inside a segment of {state.where}"
+            expected = "recordings that adjoin at the beginning of a segment"
+            raise refuse(source.where, f"a join at {join}", expected, message=message)
 
 
-def _before(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
-    """The source's segments go before those of the destination."""
+def _prepend(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
+    """Move the source's segments before the destination's."""
     yield LeaveOpen(source.recording_id, stop)
     if stop in source.bases:
         yield Remove(source.name(stop))
@@ -134,8 +141,8 @@ def _before(source: RecordingState, target: RecordingState, stop: int, moved: li
     yield SetStop(source.recording_id, source.start)
 
 
-def _behind(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
-    """The source's segments go behind those of the destination."""
+def _append(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
+    """Move the source's segments after the destination's."""
     source_id, target_id = source.recording_id, target.recording_id
     yield LeaveOpen(target_id, source.start)
     yield LeaveOpen(source_id, stop)

@@ -1,5 +1,5 @@
-"""Maintenance of existing recordings, for an archive that brings its own state and applies the changes itself.
-:mod:`everlog.aeron.archive.maintenance.maintenance` decides what is done, and in which order."""
+"""The maintenance operations of an archive that provides its state and applies the changes itself.
+:mod:`everlog.aeron.archive.maintenance.maintenance` decides what each one does, and in which order."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from everlog.core.options import check_type
 
 @dataclass(frozen=True, kw_only=True)
 class MaintainedFolder:
-    """The archive that maintenance is decided for. ``state_of`` gives a recording's present state, ``context_of`` how
-    to read it; ``check`` raises if the folder is no longer the archive's own; ``lock`` is held from the decision until
-    it is applied."""
+    """The archive under maintenance. ``state_of`` returns a recording's present state, ``context_of`` how to read it;
+    ``check`` raises if the folder is no longer the archive's own; ``lock`` is held from the decision until the change
+    is applied."""
 
     files: Storage
     state_of: Callable[[int], RecordingState]
@@ -32,13 +32,13 @@ class MaintainedFolder:
 
 
 class Maintenance:
-    """Truncates, purges, attaches, detaches, joins and deletes existing recordings: decides, then applies by the
-    function that it was given. ``report`` gets each applied change, without the lock.
+    """Truncates, purges, attaches, detaches, joins and deletes existing recordings: decides on a :class:`Change`, then
+    calls ``apply`` with it. ``report`` gets each applied change, without the lock.
 
     All methods raise :class:`UnknownStream`, :class:`~everlog.aeron.archive.recording.refusals.ArchiveError` with the
     reason (nothing was changed then), :class:`StoreUnavailable` if the folder is no longer the archive's own, and
-    :class:`WriteFailed`: what was done until then stands, no frame that was to stay is touched, and repeating the call
-    finishes it. They delay recordings that start or stop at the same time, not those that continue."""
+    :class:`WriteFailed`: the steps done until then stand, no frame that was to stay is touched, and repeating the call
+    finishes it. The methods delay recordings that start or stop at the same time, not running ones."""
 
     def __init__(
         self,
@@ -51,9 +51,8 @@ class Maintenance:
         self._report = report
 
     def truncate_recording(self, recording_id: int, position: int) -> int:
-        """Cut off everything behind ``position``, the end of a frame of a stopped recording; the count of files that
-        were deleted. To its start: nothing is left of it but its entry in the catalog. Its replays are ended."""
-
+        """Cut off everything after ``position``, the end of a frame of a stopped recording, and end its replays. At the
+        start position, only its catalog entry is left. Return the count of deleted files."""
         check_type("position", position, int, "a whole number")
 
         def decide(state: RecordingState) -> Change:
@@ -63,42 +62,42 @@ class Maintenance:
         return self._do(decide, recording_id)
 
     def purge_recording(self, recording_id: int) -> int:
-        """Delete a stopped recording that nobody replays; the count of files that were deleted. Its entry in the
-        catalog stays, as deleted."""
+        """Delete a stopped recording that is not being replayed; its catalog entry stays, marked as deleted. Return the
+        count of deleted files."""
         return self._do(maintenance.purge_recording, recording_id)
 
     def purge_position(
         self, recording_id: int, before_position: int | None = None, keep_bytes: int | None = None
     ) -> int:
-        """The highest start position that ``purge_segments`` takes now, so that nothing from ``before_position`` on,
-        and nothing of the last ``keep_bytes``, goes; the start position where nothing can go."""
+        """Return the highest start position that ``purge_segments`` accepts now and that keeps everything from
+        ``before_position`` on and the last ``keep_bytes``. If nothing can go, this is the current start position."""
         with self._folder.lock:
             self._folder.check()
             return maintenance.purge_position(self._folder.state_of(recording_id), before_position, keep_bytes)
 
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
-        """Let a recording start at the beginning of another segment, and delete the segments before; the count of
-        files that were deleted."""
+        """Move a recording's start to the beginning of a later segment, and delete the segments before it. Return the
+        count of deleted files."""
         check_type("position", new_start_position, int, "a whole number")
         return self._do(lambda state: maintenance.purge_segments(state, new_start_position), recording_id)
 
     def detach_segments(self, recording_id: int, new_start_position: int) -> None:
-        """Let a recording start at the beginning of another segment; the files before it stay in the folder."""
+        """Move a recording's start to the beginning of a later segment; the files before it stay in the folder."""
         check_type("position", new_start_position, int, "a whole number")
         self._do(lambda state: maintenance.detach_segments(state, new_start_position), recording_id)
 
     def delete_detached_segments(self, recording_id: int) -> int:
-        """Delete the files that lie before a recording's start; their count."""
+        """Delete the segment files before a recording's start. Return their count."""
         return self._do(maintenance.delete_detached_segments, recording_id)
 
     def attach_segments(self, recording_id: int) -> int:
-        """Let a recording start where the files begin that lie right before its start, which are checked frame by
-        frame; their count."""
+        """Attach the segment files that directly precede a recording's start, after checking them frame by frame.
+        Return their count."""
         return self._do(lambda state: maintenance.attach_segments(state, self._inspect), recording_id)
 
     def migrate_segments(self, source_id: int, target_id: int) -> int:
-        """Move all segments of a stopped recording to another one of the same stream that begins where it stops, or
-        stops where it begins; the count of files that were moved."""
+        """Move all segments of a stopped recording to another recording of the same stream that begins where it stops,
+        or stops where it begins. Return the count of moved files."""
 
         def decide(source: RecordingState) -> Change:
             return migration.migrate_segments(source, self._folder.state_of(target_id), self._inspect)
@@ -110,11 +109,11 @@ class Maintenance:
             self._folder.check()
             change = decide(self._folder.state_of(recording_id))
             self._apply(change)
-        self._report(change)  # without the lock: a listener may wait for a thread that waits for it
+        self._report(change)  # without the lock: a listener may wait for a thread that waits for the lock
         return change.count
 
     def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
-        """The recording's segment files that end at ``position`` or before: start and end position, and name."""
+        """Return start, end and name of each segment file of the recording that ends at or before ``position``."""
         with self._folder.lock:
             self._folder.check()
             state = self._folder.state_of(recording_id)

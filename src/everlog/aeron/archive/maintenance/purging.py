@@ -1,4 +1,4 @@
-"""Purging the oldest segments of a recording: how far, by time, and each segment handed over before it is freed."""
+"""Purging the oldest segments of a recording: up to a time, and handing each segment over before it is freed."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class SegmentPurger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PurgedSegment:
-    """A segment that was freed; ``taken_by`` says where it is now, ``None`` where nobody wanted it."""
+    """A freed segment. ``taken_by`` says where its copy is; ``None`` if it was not handed over."""
 
     segment: Segment
     taken_by: str | None
 
 
 def position_at_time(store: ArchiveStore, recording: Recording, end: int, time_ns: int) -> int:
-    """The position before which all is older than ``time_ns``, in nanoseconds since 1970, looking no further than
-    ``end``. A segment of which no message has a time (0 is none) is not taken for an old one: the position is at most
-    its start. Messages belong to the segment in which they begin; the store's options say where their times are.
-    Raises :class:`CorruptData` for damage before that."""
+    """Return the position before which all messages are older than ``time_ns`` (nanoseconds since 1970), at most
+    ``end``. A segment without any message time (0 means none) never counts as old: the position is at most its start.
+    Messages belong to the segment in which they begin; the store's options say where their times are. Raises
+    :class:`CorruptData` for damage before that position."""
     segments, begin = store.folder.segment_map(recording), recording.start_position
     while begin < end:
-        behind = min(segments.base(begin) + segments.segment_length, end)
+        following = min(segments.base(begin) + segments.segment_length, end)
         is_timed = False
         columns = ["position", "timestamp_ns"]
         for batch in store.scan(
-            str(recording.recording_id), columns=columns, start=begin, end=behind, on_fault=_raise_damage
+            str(recording.recording_id), columns=columns, start=begin, end=following, on_fault=_raise_damage
         ):
             positions, times = (batch.data[name].to_list(batch.row_count) for name in columns)
             for position, time in zip(positions, times, strict=True):
@@ -54,7 +54,7 @@ def position_at_time(store: ArchiveStore, recording: Recording, end: int, time_n
                     return int(position)
         if not is_timed:
             return begin
-        begin = behind
+        begin = following
     return end
 
 
@@ -66,9 +66,9 @@ def _raise_damage(fault: Fault) -> None:
 def purge(
     archive: SegmentPurger, storage: LocalStorage, recording_id: int, new_start: int, hand_over: SegmentSink | None
 ) -> Iterator[PurgedSegment]:
-    """Let a recording start at ``new_start`` and delete the segments before, one after another, the oldest first; each
-    is given when it is gone. With ``hand_over`` each is handed over first: where that fails, or the process is killed,
-    this segment and those behind it are still the recording's. Raises as :meth:`Maintenance.purge_segments` and
+    """Move a recording's start to ``new_start``: delete the segments before it one by one, the oldest first, and yield
+    each after its deletion. With ``hand_over``, each is handed over first: if that fails or the process is killed, this
+    segment and the later ones still belong to the recording. Raises as :meth:`Maintenance.purge_segments` and
     :meth:`SegmentSink.give` do."""
     for start, end, name in archive.segments_before(recording_id, new_start):
         segment = Segment(recording_id, name, start, end)

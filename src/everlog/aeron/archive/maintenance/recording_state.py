@@ -1,5 +1,5 @@
-"""What decisions on a recording need to know of it, and what they have in common: plain data, refusals. Source:
-ArchiveConductor."""
+"""The state of a recording that maintenance decides on, as plain data, and the refusals that all operations share.
+Source: ArchiveConductor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELETE_SUFFIX = ".rec.del"
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """A replay that is open: where it is, and where the segment that it reads begins."""
+    """An open replay: its position, and the beginning of the segment that it reads."""
 
     position: int
     segment_base: int
@@ -26,9 +26,9 @@ class ReplayState:
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """What decisions need to know of a recording. ``bases``: where its segment files begin, sorted; ``others``: files
-    with its id and a name that no segment of it can have. ``recorded_position``: how far it has come, while it is
-    recorded; else ``None``."""
+    """A recording with its files and replays. ``bases``: where its segment files begin, sorted; ``others``: files with
+    its id whose names none of its segments can have. ``recorded_position``: its end while it is being recorded, else
+    ``None``."""
 
     recording: Recording
     bases: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class RecordingState:
         recorded_position: int | None = None,
         replays: Iterable[ReplayState] = (),
     ) -> RecordingState:
-        """Of a catalog from version 2 on, and the names in the folder."""
+        """Build the state from a recording of a catalog of version 2 or later and the names of the folder's files."""
         prefix = f"{recording.recording_id}-"
         segments = segments_of(recording)
         bases, others = [], []
@@ -70,32 +70,32 @@ class RecordingState:
 
     @property
     def where(self) -> str:
-        """For errors."""
+        """The recording's name in errors."""
         return f"recording {self.recording_id}"
 
     @property
     def segments(self) -> SegmentMap:
-        """Where its positions lie."""
+        """Maps positions to segment files."""
         return segments_of(self.recording)
 
     @property
     def first_base(self) -> int:
-        """Where the segment begins that holds the start position."""
+        """The beginning of the segment that holds the start position."""
         return self.segments.base(self.start)
 
     @property
     def detached(self) -> tuple[int, ...]:
-        """Where the segments begin that lie before the start position."""
+        """The beginnings of the segments before the start position."""
         first = self.first_base
         return tuple(base for base in self.bases if base < first)
 
     def name(self, base: int) -> str:
-        """The segment file that begins at a position."""
+        """Return the name of the segment file that begins at a position."""
         return segment_name(self.recording_id, base)
 
 
 def segments_of(recording: Recording) -> SegmentMap:
-    """Where a recording's positions lie, in an archive of version 2 or later."""
+    """Return the map from a recording's positions to its segment files, in an archive of version 2 or later."""
     return SegmentMap(
         recording.recording_id,
         recording.start_position,
@@ -106,8 +106,8 @@ def segments_of(recording: Recording) -> SegmentMap:
 
 @dataclass(frozen=True, slots=True)
 class SegmentContent:
-    """What is in a segment file: its size, the offset of the first frame and its header, ``None`` where all of the
-    first term is zeros, and the first fault of the frames behind it."""
+    """The content of a segment file: its size; the first frame's offset and header, ``None`` if the first term is all
+    zeros; and the first fault among the frames."""
 
     size: int
     first_offset: int | None = None
@@ -116,50 +116,58 @@ class SegmentContent:
 
 
 Inspect = Callable[[RecordingState, int], SegmentContent]
-"""Looks at the recording's segment file that begins at a position."""
+"""Inspects the recording's segment file that begins at a position."""
 
 
 # What is refused
 
 
 def refuse(
-    where: str, found: str, expected: str, hint: str | None = None, code: ErrorCode = ErrorCode.GENERIC
+    where: str,
+    found: str,
+    expected: str,
+    hint: str | None = None,
+    code: ErrorCode = ErrorCode.GENERIC,
+    message: str | None = None,
 ) -> ArchiveError:
-    """The error."""
-    return ArchiveError(where, found=found, expected=expected, hint=hint).coded(code)
+    """Return the :class:`ArchiveError` of a refused operation, with an error code of Aeron's protocol."""
+    return ArchiveError(where, found=found, expected=expected, hint=hint, message=message).coded(code)
 
 
 def require_known(state: RecordingState) -> None:
-    """Raises :class:`ArchiveError` for a recording that is not valid: an archive does not know it."""
+    """Raises :class:`ArchiveError` if the recording is not valid: archives treat it as unknown."""
     if state.recording.state != "VALID":
-        hint = "mark-valid makes it one" if state.recording.state == "INVALID" else None
-        raise refuse(
-            state.where, f"state {state.recording.state}", "a valid recording", hint, ErrorCode.UNKNOWN_RECORDING
-        )
+        found = state.recording.state
+        hint = "mark-valid makes it valid" if found == "INVALID" else None
+        message = f"{state.where} is {found}"
+        raise refuse(state.where, f"state {found}", "state VALID", hint, ErrorCode.UNKNOWN_RECORDING, message)
 
 
 def require_stopped(state: RecordingState, code: ErrorCode = ErrorCode.ACTIVE_RECORDING) -> int:
-    """The stop position. Raises :class:`ArchiveError` while there is none."""
+    """Return the stop position. Raises :class:`ArchiveError` if the recording has none yet."""
     stop = state.recording.stop_position
     if state.recorded_position is not None:
-        raise refuse(state.where, "an active recording", "a stopped one", "stop it first", code)
+        message = f"{state.where} is active"
+        raise refuse(state.where, "an active recording", "a stopped recording", "stop it first", code, message)
     if stop is None:
-        hint = "its archive was killed, or a change broke off: open the archive anew, which finds where it stops"
-        raise refuse(state.where, "no stop position", "a stopped recording", hint, code)
+        hint = "its archive was killed or a change was interrupted: opening the archive for writing restores it"
+        message = f"{state.where} has no stop position"
+        raise refuse(state.where, "no stop position", "a stopped recording", hint, code, message)
     return stop
 
 
 def require_settled(recording: Recording, code: ErrorCode = ErrorCode.GENERIC) -> None:
-    """Raises :class:`ArchiveError` while what a truncation has cut off may still be behind the stop position: new
-    frames must not be written over it, nor other recordings get it."""
+    """Raises :class:`ArchiveError` if an interrupted truncation may have left frames after the stop position: new
+    frames must not overwrite them, and no other recording may take them over."""
     if recording.truncation_pending:
-        found, hint = "a truncation that broke off", f"truncate it to {recording.stop_position} again"
-        where = f"recording {recording.recording_id}"
-        raise refuse(where, found, "nothing behind the stop position", hint, code)
+        where, hint = f"recording {recording.recording_id}", f"truncate it to {recording.stop_position} again"
+        message = f"the truncation of {where} was interrupted"
+        raise refuse(where, "an unfinished truncation", "nothing after the stop position", hint, code, message)
 
 
 def require_no_replay(state: RecordingState) -> None:
-    """Raises :class:`ArchiveError` while it is replayed."""
+    """Raises :class:`ArchiveError` if the recording is being replayed."""
     if state.replays:
         found = f"{len(state.replays)} active replays"
-        raise refuse(state.where, found, "none", "stop them first", ErrorCode.ACTIVE_RECORDING)
+        message = f"{state.where} is being replayed"
+        raise refuse(state.where, found, "none", "stop its replays first", ErrorCode.ACTIVE_RECORDING, message)

@@ -1,9 +1,9 @@
-"""Doing what :mod:`everlog.aeron.archive.maintenance.maintenance` has decided on, and looking into segment files for
-it.
+"""Applies the changes that :mod:`everlog.aeron.archive.maintenance.maintenance` decides on, and inspects segment files
+for it.
 
-What a step leaves is told there. Behind that, whatever the sync levels are: the catalog is on disk before a file goes
-or moves that it told of, and files are gone from the disk before the catalog is changed again; else a power cut could
-bring back the one without the other. So each operation waits for the disk some times, also at level 0.
+That module says what a crash leaves after each step. At every sync level the catalog is on disk before a file that it
+listed goes or moves, and files are gone from the disk before the catalog changes again; otherwise a power cut could
+restore one without the other. So each operation waits for the disk a few times, even at level 0.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _UNBOUNDED = 1 << 62
 
 
 def apply(change: Change, catalog: CatalogWriter, storage: WritableStorage, sync_level: int) -> None:
-    """Do all steps. With a ``sync_level`` over 0 the change is on disk on return.
+    """Apply all steps. With a ``sync_level`` over 0 the change is on disk on return.
 
-    Raises :class:`WriteFailed`. What was done until then stands: the steps before the one that failed. Ends that were
-    left open are written into the catalog where that is possible; else they are found when the archive is opened.
+    Raises :class:`WriteFailed`; the steps before the failed one stand. Open ends are then written to the catalog if
+    possible; otherwise opening the archive finds them.
     """
     run = _Application(catalog, storage)
     try:
@@ -68,7 +68,7 @@ class _Application:
     def __init__(self, catalog: CatalogWriter, storage: WritableStorage) -> None:
         self._catalog = catalog
         self._storage = storage
-        # Both may wait for the disk since a process was killed in the same operation.
+        # A process that was killed in this operation may have left both unsynced.
         self._catalog_waits = True
         self._names_wait = True
         self._ends: dict[int, int | None] = {}
@@ -110,8 +110,8 @@ class _Application:
             self.sync_names()
 
     def _erase(self, step: Erase) -> None:
-        """Needs no space on the disk. A crash between the two changes of size leaves a file that is too short, which
-        who finishes the truncation lengthens."""
+        """Needs no disk space. A crash between the two size changes leaves a short file, which finishing the truncation
+        lengthens."""
         with self._storage.open_writable(step.file) as file:
             if file.size() != step.segment_length or not _is_blank(file, step.offset):
                 self._cut = step
@@ -121,14 +121,14 @@ class _Application:
             file.sync()
 
     def sync_names(self) -> None:
-        """Names that were changed are on disk on return."""
+        """Return when changed names are on disk."""
         if self._names_wait:
             self._storage.sync_folder()
             self._names_wait = False
 
     def close_ends(self) -> None:
-        """After an error: let the catalog say where the recordings end now, and lengthen a file that was cut, if that
-        works."""
+        """After an error: write the recordings' present ends to the catalog and lengthen a file that was cut, if
+        possible."""
         with contextlib.suppress(EverlogError):
             self.sync_names()
             if self._cut is not None:
@@ -140,14 +140,14 @@ class _Application:
 
 
 def _is_blank(file: ReadableFile, offset: int) -> bool:
-    """Whether there are only zeros from an offset on."""
+    """Whether the file has only zeros from an offset on."""
     size = file.size()
     return first_nonzero(file, offset, size) >= size
 
 
 def finish_truncations(catalog: CatalogWriter, storage: WritableStorage) -> list[str]:
-    """Finish what truncations left that broke off: what lies behind the stop positions of such recordings goes. What
-    was done, a line for each recording. Raises :class:`WriteFailed`; then it is to be done again."""
+    """Finish interrupted truncations: remove everything after those recordings' stop positions. Return one line per
+    recording. Raises :class:`WriteFailed`; repeating the call continues."""
     done = []
     for recording_id in catalog.recording_ids():
         recording = catalog.recording(recording_id)
@@ -160,12 +160,12 @@ def finish_truncations(catalog: CatalogWriter, storage: WritableStorage) -> list
     return done
 
 
-# Looking into files
+# Inspecting files
 
 
 def inspect_segment(storage: Storage, state: RecordingState, base: int) -> SegmentContent:
-    """What is in the recording's segment file that begins at ``base``: all its frames are held against what their
-    positions demand, whoever the publisher was. Raises :class:`StoreUnavailable`."""
+    """Return the content of the recording's segment file that begins at ``base``, with all frames checked against their
+    positions; any session id is accepted. Raises :class:`StoreUnavailable`."""
     name = state.name(base)
     with storage.open(name) as file:
         size = file.size()
@@ -178,7 +178,7 @@ def inspect_segment(storage: Storage, state: RecordingState, base: int) -> Segme
 
 
 def _first_frame(file: ReadableFile, end: int) -> int | None:
-    """The offset of the first aligned bytes that are not zeros."""
+    """Return the offset of the first aligned bytes that are not zeros, or ``None``."""
     at = first_nonzero(file, 0, end)
     return at // FRAME_ALIGNMENT * FRAME_ALIGNMENT if at < end else None
 

@@ -46,7 +46,7 @@ class ArchiveOptions:
         if level not in (0, 1, 2):
             raise UsageError("file_sync_level", found=str(level), expected="0, 1 or 2")
         if durability is not None and durability is not durability_of(level):
-            raise UsageError("file_sync_level", found=str(level), expected=f"none beside durability={durability}")
+            raise UsageError("file_sync_level", found=str(level), expected=f"omitted with durability={durability}")
         catalog = level if self.catalog_file_sync_level is None else self.catalog_file_sync_level
         if not level <= catalog <= 2:
             raise UsageError("catalog_file_sync_level", found=str(catalog), expected=f"{level} to 2")

@@ -19,7 +19,7 @@ from everlog.core.store import FaultSink, Level, LevelName, raise_fault, records
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """What is replayed: ``context`` of the recording; ``recorder`` where it is active, else ``None``."""
+    """What is replayed: ``context`` of the recording; ``recorder`` if it is active, else ``None``."""
 
     store: ArchiveStore
     context: ScanContext
@@ -29,7 +29,7 @@ class ReplaySource:
 class Replay:
     """Messages of one recording, each once, in order. For one thread; iterate over records, or over ``batches``.
 
-    ``position`` is behind the last message that was given by iterating, or by a batch that was asked for. As long as a
+    ``position`` is the position after the last message or batch that was yielded. As long as a
     replay is open, segments that it needs are not purged; it closes itself at its end.
     """
 
@@ -120,7 +120,7 @@ class Replay:
         """For more than ``limit``; false when the time is over."""
         recorder = self._source.recorder
         assert recorder is not None
-        return recorder.wait_behind(limit, lambda: self._is_closed, self._timeout_s) and not self._is_closed
+        return recorder.wait_past(limit, lambda: self._is_closed, self._timeout_s) and not self._is_closed
 
     def close(self) -> None:
         """Give no more, and let go of the recording; a second call does nothing."""

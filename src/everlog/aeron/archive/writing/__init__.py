@@ -1,1 +1,1 @@
-"""Writing into an archive's folder: who owns it, its catalog, recorders and their segments."""
+"""Writing into an archive's folder: its ownership, its catalog, the recorders and their segments."""

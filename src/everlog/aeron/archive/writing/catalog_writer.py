@@ -1,12 +1,12 @@
-"""A catalog that is written: recordings are added, their positions and states change in place.
+"""The catalog, open for writing: recordings are added, their positions and states change in place.
 
-Each change is made in an order in which the catalog can be read after a crash behind any write:
+The writes of each change are ordered so that the catalog is readable after a crash between any two of them:
 
 ==========================  =======================================================================================
 after                       a crash leaves
 ==========================  =======================================================================================
-a longer file               zeros behind the last entry
-a new entry's descriptor    bytes behind the last entry, which its header of zeros hides
+a longer file               zeros after the last entry
+a new entry's descriptor    bytes after the last entry, hidden by a header of zeros
 the next recording id       an id that nobody gets
 a new entry's header        the recording
 an extension's session id   the old recording with the new session's id, which says nothing while it is stopped
@@ -52,7 +52,7 @@ WRITABLE_MAJOR = 3
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogOptions:
-    """``capacity``: bytes of a new catalog's file, which grows by half where it is too small. ``checksum`` of the
+    """``capacity``: bytes of a new catalog's file, which grows by half when it is full. ``checksum`` of the
     entries: ``none``, ``crc32`` or ``crc32c``. ``sync_level``: 0 leaves it to the system when changes reach the disk, 1
     waits for them, 2 for the file's times too (Aeron's ``catalogFileSyncLevel``)."""
 
@@ -97,13 +97,14 @@ class CatalogWriter:
         A crash leaves none, or a whole one that is too short, which ``open`` lengthens.
         """
         if not storage.publish(CATALOG_NAME, encode_header(0), replace=False, mode=0o644, sync=True):
-            raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog")
+            message = f"{storage.root} is already an archive"
+            raise StoreExists(storage.root, found="an archive", expected="a folder without a catalog", message=message)
         return cls.open(storage, options)
 
     @classmethod
     def open(cls, storage: WritableStorage, options: CatalogOptions) -> Self:
-        """Open the catalog that is there. Raises :class:`UnsupportedVersion` for one that has to be migrated first,
-        :class:`CorruptData` for one that is damaged: writing would overwrite what may still be rescued."""
+        """Open the existing catalog. Raises :class:`UnsupportedVersion` if it has to be migrated first, and
+        :class:`CorruptData` if it is damaged: writing would overwrite what may still be rescued."""
         catalog, fault = load_catalog(storage)
         if catalog is None:
             assert fault is not None
@@ -111,11 +112,11 @@ class CatalogWriter:
         if catalog.is_old or catalog.header.version >> 16 != WRITABLE_MAJOR:
             found = f"version {catalog.to_dict()['version']}"
             raise UnsupportedVersion(
-                CATALOG_NAME, found=found, expected="3.x", hint="everlog archive DIR migrate makes it one"
+                CATALOG_NAME, found=found, expected="3.x", hint="everlog archive DIR migrate converts it"
             )
         first = next((fault for fault in catalog.faults if fault.severity is Severity.FAULT), None)
         if first is not None:
-            hint = "everlog verify says all that is wrong, everlog repair what can be done"
+            hint = "everlog verify lists all faults, everlog repair mends what it can"
             raise CorruptData(CATALOG_NAME, offset=first.offset, found=first.found, expected=first.expected, hint=hint)
         file = storage.open_writable(CATALOG_NAME)
         try:
@@ -127,13 +128,13 @@ class CatalogWriter:
             raise
         return writer
 
-    # What is there
+    # Reading
 
     def __contains__(self, recording_id: int) -> bool:
         return recording_id in self._entries
 
     def recording_ids(self) -> list[int]:
-        """All, in order, whatever their state."""
+        """Return the ids of all recordings in order, whatever their state."""
         return list(self._entries)
 
     def entry(self, recording_id: int) -> CatalogEntry:
@@ -146,15 +147,15 @@ class CatalogWriter:
         return entry
 
     def recording(self, recording_id: int) -> Recording:
-        """The recording as it is now. Raises :class:`UnknownStream`."""
+        """Return the recording's present state. Raises :class:`UnknownStream`."""
         return recording_of(self.entry(recording_id))
 
     # Changes
 
     def add(self, descriptor: Descriptor) -> int:
-        """Add a recording; its id, which is ``next_recording_id`` whatever the descriptor says. Raises
-        :class:`UsageError`, :class:`LimitExceeded` (the catalog is full), :class:`WriteFailed`; then there is no new
-        recording."""
+        """Add a recording and return its id, which is ``next_recording_id`` whatever the descriptor says. Raises
+        :class:`UsageError`, :class:`LimitExceeded` (the catalog is full) or :class:`WriteFailed`; nothing is added
+        then."""
         recording_id = self.next_recording_id
         descriptor = replace(descriptor, recording_id=recording_id)
         body = encode_body(descriptor, self.alignment)
@@ -165,7 +166,7 @@ class CatalogWriter:
             raise too_large(behind)
         if behind > self.capacity:
             self._grow(self._capacity_for(behind))
-        # Behind the last entry there may be what an addition left that was not finished.
+        # An unfinished addition may have left bytes after the last entry.
         self._file.write_at(start, bytes(max(self._dirty_end - start, len(header))))
         self._dirty_end = max(self._dirty_end, behind)
         self._file.write_at(start + len(header), body)
@@ -180,24 +181,24 @@ class CatalogWriter:
         return recording_id
 
     def set_stop(self, recording_id: int, position: int, timestamp_ms: int | None = None) -> None:
-        """Say where a recording stops, and when it did, where that is new. Raises :class:`WriteFailed`."""
+        """Set a recording's stop position and, if given, its stop time. Raises :class:`WriteFailed`."""
         changes = {"stop_position": position}
         if timestamp_ms is not None:
             changes["stop_timestamp"] = timestamp_ms
         self._change(recording_id, changes)
 
     def set_start(self, recording_id: int, position: int) -> None:
-        """Say where a recording starts. Raises :class:`WriteFailed`."""
+        """Set a recording's start position. Raises :class:`WriteFailed`."""
         self._change(recording_id, {"start_position": position})
 
     def extend(self, recording_id: int, session_id: int, control_session_id: int = 0, correlation_id: int = 0) -> None:
-        """Make a stopped recording active again, for a session. Raises :class:`WriteFailed`."""
+        """Make a stopped recording active again, for a new session. Raises :class:`WriteFailed`."""
         self._change(recording_id, {"session_id": session_id})
         changes = {"control_session_id": control_session_id, "correlation_id": correlation_id}
         self._change(recording_id, {**changes, "stop_timestamp": NULL_TIMESTAMP, "stop_position": NULL_POSITION})
 
     def set_state(self, recording_id: int, state: str) -> None:
-        """``VALID``, ``INVALID`` or ``DELETED``. Raises :class:`WriteFailed`."""
+        """Set a recording's state: ``VALID``, ``INVALID`` or ``DELETED``. Raises :class:`WriteFailed`."""
         entry = self.entry(recording_id)
         at = self._offsets[recording_id] + DescriptorHeader.field("state").offset
         self._file.write_at(at, STATE_CODES[state].to_bytes(4, "little"))
@@ -205,7 +206,7 @@ class CatalogWriter:
         entry.state = state
 
     def set_checksum(self, recording_id: int) -> None:
-        """Write an entry's checksum, as the options say; 0 for none. Raises :class:`WriteFailed`."""
+        """Write an entry's checksum of the kind in the options; 0 for ``none``. Raises :class:`WriteFailed`."""
         self._write_checksum(recording_id, self._options.checksum)
 
     def _write_checksum(self, recording_id: int, kind: str) -> None:
@@ -218,9 +219,9 @@ class CatalogWriter:
         entry.checksum = value & 0xFFFFFFFF
 
     def _change(self, recording_id: int, changes: dict[str, int]) -> None:
-        """Fields of one descriptor, with one write: they lie within 64 bytes that no page's end divides, or are one.
-        Its checksum is taken out before: one of the entry as it was would look like damage for good. Without one in
-        the options the entry gets one of the kind that it had."""
+        """Change fields of one descriptor in one write: it is a single field, or all lie within 64 bytes that cross no
+        page boundary. The entry's checksum is cleared first, because a stale one would look like damage. If the options
+        name no kind of checksum, the entry keeps its kind."""
         entry = self.entry(recording_id)
         kind = self._options.checksum
         if kind == "none":

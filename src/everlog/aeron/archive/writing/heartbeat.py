@@ -1,5 +1,5 @@
-"""Threads of an archive that is open for writing: one says once a second that it lives, one has offered messages
-written. The first must not wait for the second: a disk may take longer than an owner may be silent."""
+"""The threads of an archive that is open for writing: one renews the ownership every second, one writes offered
+messages. They are separate because a disk may take longer than an owner may be silent."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class Heartbeat:
-    """Runs from its making until ``stop``. ``renewed`` is called behind each beat, ``lost`` once another owner has the
-    folder."""
+    """Runs from its creation until ``stop``. Calls ``renewed`` after each beat, and ``lost`` after another owner took
+    the folder."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Heartbeat:
     @classmethod
     @contextlib.contextmanager
     def during(cls, ownership: Ownership) -> Iterator[None]:
-        """Beat while something takes long."""
+        """Beat during a long operation."""
         beating = cls(ownership)
         try:
             yield
@@ -43,7 +43,7 @@ class Heartbeat:
             beating.stop()
 
     def _run(self) -> None:
-        """An error is logged; the owner's loss is told to who writes next, by ``check``."""
+        """Log errors; after a loss of the folder, the next write fails in ``check``."""
         while not self._stopped.wait(INTERVAL_S) and self._ownership.lost is None:
             try:
                 self._ownership.beat()
@@ -61,8 +61,8 @@ class Heartbeat:
 
 
 class Flusher:
-    """Calls ``flush``, which raises nothing, ``interval_s`` after ``flush_soon``. Its thread starts when it is needed
-    first."""
+    """Calls ``flush``, which raises nothing, ``interval_s`` after ``flush_soon``. Its thread starts on the first
+    ``flush_soon``."""
 
     def __init__(self, flush: Callable[[], None], interval_s: float) -> None:
         self._flush = flush
@@ -73,7 +73,7 @@ class Flusher:
         self._thread: threading.Thread | None = None
 
     def flush_soon(self) -> None:
-        """There is something to be flushed."""
+        """Schedule a flush."""
         self._wanted.set()
         if self._thread is None:
             with self._starting:

@@ -1,9 +1,10 @@
-"""Who may write in an archive's folder: the owner of its mark file, who says once a second that it lives.
+"""Ownership of an archive's folder. Only the owner of the mark file may write; it renews its activity time once a
+second.
 
-Where a link file names another folder (Aeron's ``mark.file.dir``), the mark file is there.
+If a link file names another folder (Aeron's ``mark.file.dir``), the mark file is in that folder.
 
-An everlog process holds a lock on the file besides, which the system takes back when it dies; programs in Java know
-the file's times only. What is written, in order:
+An everlog process also locks the file, and the system releases the lock when the process dies; Java programs only check
+the file's times. The writes, in order:
 
 =========================  ==========================================================================================
 after                      a crash leaves
@@ -50,7 +51,7 @@ SCHEMA_VERSION = 2
 CLOSED = -1
 """Activity time after a clean close."""
 SILENT_S = LIVENESS_TIMEOUT_MS / 4000
-"""Who did not say for so long that it lives looks whether it still is the owner before it writes."""
+"""An owner that has not renewed its activity time for this long checks before a write whether it still is the owner."""
 _HEADER_AT = SbeMessageHeader.size
 _ACTIVITY_AT = _HEADER_AT + ArchiveMarkHeader.field("activity_timestamp").offset
 _VERSION_AT = _HEADER_AT + ArchiveMarkHeader.field("version").offset
@@ -58,7 +59,7 @@ _VERSION_AT = _HEADER_AT + ArchiveMarkHeader.field("version").offset
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What a mark file says of its archive's channels; empty where it has none."""
+    """The channels and the directory that a mark file names; empty if there is none."""
 
     control_channel: str = ""
     local_control_channel: str = ""
@@ -67,7 +68,7 @@ class Texts:
 
 
 class Ownership:
-    """The right to write in an archive's folder, until it is given back. ``take`` makes one."""
+    """The right to write in an archive's folder, until ``release``. ``take`` makes one."""
 
     def __init__(self, storage: WritableStorage, file: WritableFile, header: bytes, clock_ms: Clock) -> None:
         self._storage = storage
@@ -87,8 +88,8 @@ class Ownership:
         archive_id: int = -1,
         clock_ms: Clock = now_ms,
     ) -> Ownership:
-        """Become the owner. Raises :class:`StoreUnavailable` while somebody else is: who died is still for
-        ``timeout_ms`` behind its last sign of life; :class:`WriteFailed`."""
+        """Become the owner. Raises :class:`StoreUnavailable` while another process owns the folder, which lasts for
+        ``timeout_ms`` after the last activity of an owner that died. Raises :class:`WriteFailed`."""
         started = clock_ms()
         header = _encode(started, texts or Texts(), archive_id)
         place = writable_mark_storage(storage)
@@ -97,7 +98,8 @@ class Ownership:
         file = place.open_writable(MARK_NAME)
         try:
             if not file.hold():
-                raise _owned(storage, "a process of everlog has it open", "its end")
+                message = f"{storage.root} is already open in another everlog process"
+                raise _owned(storage, "a process of everlog has it open", "no other owner", message)
             mark = _read(file)
             if mark is not None:
                 _check_stale(storage, mark, clock_ms(), timeout_ms)
@@ -114,7 +116,7 @@ class Ownership:
         return owner
 
     def _write_header(self) -> None:
-        """Keep the error log, if it is where ours would be; else the file is made anew."""
+        """Keep the error log if it is at the usual place; otherwise re-create the file."""
         file = self._file
         mark = _read(file)
         if mark is None or mark.header_offset != _HEADER_AT or mark.header.header_length != HEADER_LENGTH:
@@ -130,39 +132,43 @@ class Ownership:
         file.sync()
 
     def beat(self) -> None:
-        """Say that the owner lives. Raises :class:`StoreUnavailable` when it is the owner no more: it was silent for so
-        long that another one took the folder."""
+        """Renew the activity time. Raises :class:`StoreUnavailable` if another owner took the folder because this one
+        was silent for too long."""
         if self.lost is not None:
             raise self.lost
         if not self._file.is_current() or not _is_ours(self._file, self._header):
-            self.lost = _owned(
-                self._storage, "another owner: this one was silent for too long", "to be the owner", is_lost=True
-            )
+            message = f"{self._storage.root} has another owner: this archive was silent for too long"
+            self.lost = _owned(self._storage, "another owner", "this archive as owner", message, is_lost=True)
             raise self.lost
         begun = time.monotonic()
         self._file.write_at(_ACTIVITY_AT, _int64(self._clock_ms()))
         self._beaten = begun
 
     def check(self) -> None:
-        """Raises :class:`StoreUnavailable` once another owner was found. Who was silent for long, as its process was
-        stopped, looks for one; then :class:`WriteFailed`, too, when it can't say that it lives."""
+        """Raises :class:`StoreUnavailable` if another owner was found. After a long silence (a suspended process),
+        renews the activity time first; raises :class:`WriteFailed` if that fails."""
         if self.lost is not None:
             raise self.lost
         if time.monotonic() - self._beaten > SILENT_S:
             self.beat()
 
     def leave(self) -> None:
-        """In a forked child: its parent is the owner."""
+        """Give up ownership in a forked child: the parent is the owner."""
         found, expected = "a forked child of the process that has it open", "that process"
-        self.lost = StoreUnavailable(self._storage.root, found=found, expected=expected, hint="open it in one of them")
+        root, hint = self._storage.root, "open it in one of them"
+        message = f"{root} is open in the parent of this process: this is a forked child"
+        self.lost = StoreUnavailable(root, found=found, expected=expected, hint=hint, message=message)
 
     def release(self) -> None:
-        """Give the folder back; a second call does nothing. Errors are not raised: a stale mark file does no harm."""
+        """Release the folder; a second call does nothing. Errors are not raised: a stale mark file does no harm."""
         with contextlib.suppress(EverlogError):
             if self.lost is None and self._file.is_current() and _is_ours(self._file, self._header):
                 self._file.write_at(_ACTIVITY_AT, _int64(CLOSED))
                 self._file.sync()
-        self.lost = self.lost or StoreUnavailable(self._storage.root, found="a closed archive", expected="an open one")
+        root = self._storage.root
+        self.lost = self.lost or StoreUnavailable(
+            root, found="a closed archive", expected="an open archive", message=f"archive {root} is closed"
+        )
         self._file.close()
 
 
@@ -192,7 +198,7 @@ def _encode(started_ms: int, texts: Texts, archive_id: int) -> bytes:
 
 
 def _new_file(header: bytes) -> bytes:
-    """Of nobody yet: who makes it takes it as any other."""
+    """Return a new file without an owner; its maker takes it like any other."""
     return (header[:_ACTIVITY_AT] + _int64(CLOSED) + header[_ACTIVITY_AT + 8 :]).ljust(FILE_BYTES, b"\0")
 
 
@@ -214,20 +220,23 @@ def _check_stale(storage: WritableStorage, mark: ArchiveMark, now: int, timeout_
     version = mark.header.version
     if version and version >> 16 not in NAMING:
         found = f"a mark file of version {version_text(version)}"
-        raise StoreUnavailable(storage.root, found=found, expected="0.x to 3.x")
-    # A time of the future is an owner that is starting this moment, or a clock that was set back.
+        message = f"{storage.root} has {found}; everlog knows 0.x to 3.x"
+        raise StoreUnavailable(storage.root, found=found, expected="0.x to 3.x", message=message)
+    # A time in the future means an owner that is just starting, or a clock that was set back.
     silent_ms = now - mark.header.activity_timestamp
     if mark.header.activity_timestamp != CLOSED and silent_ms < timeout_ms:
-        found = f"an archive, process {mark.header.pid}, that was alive {max(silent_ms, 0) / 1000:.1f} s ago"
-        expected = f"none, or one that was silent for {timeout_ms / 1000:g} s"
-        raise _owned(storage, found, expected)
+        found = f"process {mark.header.pid}, active {max(silent_ms, 0) / 1000:.1f} s ago"
+        expected = f"no owner, or one that was silent for {timeout_ms / 1000:g} s"
+        raise _owned(storage, found, expected, f"{storage.root} is owned by {found}")
 
 
-def _owned(storage: WritableStorage, found: str, expected: str, *, is_lost: bool = False) -> StoreUnavailable:
-    hint = "open it anew" if is_lost else "stop it; of one that was killed, wait for the timeout"
+def _owned(
+    storage: WritableStorage, found: str, expected: str, message: str, *, is_lost: bool = False
+) -> StoreUnavailable:
+    hint = "open it again" if is_lost else "stop that process; if it was killed, wait for the timeout"
     if not is_lost and storage.exists(LINK_NAME):
-        hint += f"; in a copy of its folder, remove {LINK_NAME}, which leads to its mark file"
-    return StoreUnavailable(storage.root, found=found, expected=expected, hint=hint)
+        hint += f"; in a copy of its folder, remove {LINK_NAME}, which points to its mark file"
+    return StoreUnavailable(storage.root, found=found, expected=expected, hint=hint, message=message)
 
 
 def _int64(value: int) -> bytes:

@@ -5,7 +5,7 @@ for the disk happens outside of it, many threads in one sync (:mod:`everlog.core
 
 What fails leaves no half message in the way: a write that fails is cut away again, and the next append goes to the same
 place. After a sync that failed nothing is certain of what was not acknowledged: the recorder takes no more, and
-``stop`` ends the recording behind the last acknowledged message. Source: RecordingSession, RecordingWriter.
+``stop`` ends the recording after the last acknowledged message. Source: RecordingSession, RecordingWriter.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Owner(Protocol):
     """What a recorder asks of its archive."""
 
     def check(self) -> None:
-        """Raises when the folder is not the archive's own any more."""
+        """Raises :class:`StoreUnavailable` if another archive owns the folder."""
 
     def offered(self) -> None:
-        """Messages wait to be written."""
+        """Schedule the writing of offered messages."""
 
     def stopped(self, recorder: Recorder, position: int) -> None:
-        """The recording ends at a position: the catalog is to say so."""
+        """Write the recording's stop position to the catalog."""
 
-    def tell_stopped(self, recorder: Recorder) -> None:
-        """The catalog says so: who listens is to be told."""
+    def report_stopped(self, recorder: Recorder) -> None:
+        """Report to listeners that the recording was stopped."""
 
     def sync_catalog(self) -> None:
         """Return when the catalog on disk knows the recording."""
@@ -146,7 +146,7 @@ class Recorder:
 
     def append_column(self, data: Any, offsets: Any, reserved_values: Any = None) -> int:
         """Record messages from a column of bytes as Arrow has it: ``data`` one after another, ``offsets`` (int32 or
-        int64, one more than there are messages) where each begins; the position behind the last one. Raises as
+        int64, one more than there are messages) where each begins. Returns the position after the last one. Raises as
         ``append_many``."""
         count = max(len(integer_view(offsets, "offsets", (4, 8))) - 1, 0)
         return self._append_all(
@@ -185,8 +185,8 @@ class Recorder:
 
     def append_block(self, block: Any) -> int:
         """Record whole frames as they are, contiguous and with the positions that follow here, such as an image of the
-        stream gives them; the position behind the last one. Raises :class:`CorruptData` for a frame that does not
-        belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it.
+        stream gives them. Returns the position after the last one. Raises :class:`CorruptData` for a frame that does
+        not belong here, :class:`WriteFailed`; then nothing of its block is recorded, but frames of the terms before it.
 
         A last frame that ends in a page of zeros looks torn as long as nothing follows it: if the process is killed
         then, it is cut off, unless there are checksums."""
@@ -236,8 +236,8 @@ class Recorder:
         return position
 
     def flush_offered(self) -> None:
-        """``flush``, if something waits and the recorder still works. Raises :class:`WriteFailed`, as does the next
-        call then: who offered is to know that the positions are void."""
+        """``flush``, if something waits and the recorder still works. Raises :class:`WriteFailed`, and so
+        does the next call then, because the positions that ``offer`` returned are void."""
         with self._tail:
             if not self._framer.length or self._error is not None or self._is_stopped:
                 return
@@ -252,8 +252,8 @@ class Recorder:
         self._acknowledge(position, joined)
 
     def sync(self) -> int:
-        """Return when all that was taken is on disk, whatever the durability; the position behind it. Raises
-        :class:`WriteFailed`."""
+        """Wait until all accepted messages are on disk, whatever the durability; returns the position after them.
+        Raises :class:`WriteFailed`."""
         if self._is_synced:
             return self.flush()
         with self._tail:
@@ -266,11 +266,11 @@ class Recorder:
         return position
 
     def stop(self) -> int:
-        """End the recording: what was offered is recorded, and the catalog says where it stops; that position. A second
+        """End the recording: record what was offered, write the stop position to the catalog and return it. A second
         call does nothing.
 
         Raises :class:`WriteFailed` when what was offered could not be recorded (the recording is stopped without it),
-        or when the catalog could not be written: then it is active still, and ends behind its last message when the
+        or when the catalog could not be written: then it is still active, and ends after its last message when the
         archive is opened again.
         """
         with self._tail:
@@ -295,7 +295,7 @@ class Recorder:
             finally:
                 self._writer.close()
         self.wake()
-        self._owner.tell_stopped(self)
+        self._owner.report_stopped(self)
         if failure is not None:
             raise failure
         return self._tail.acknowledged
@@ -343,7 +343,7 @@ class Recorder:
     def _write_block(self, *, may_pad: bool = True) -> None:
         """Write what is framed, if there is something, and empty the framer; at a segment's end, go on in the next.
 
-        A last frame that recovery would take for a torn one gets a padding frame behind it, which real archives and
+        A last frame that recovery would take for a torn one gets a padding frame after it, which real archives and
         their readers pass over: it is acknowledged, and must survive the death of this process. Without ``may_pad`` it
         stays so: the positions are those of somebody else's stream.
         """
@@ -387,8 +387,8 @@ class Recorder:
         return self._tail.written >= self._max_position
 
     def _roll(self, *, is_needed: bool) -> None:
-        """Go on in the next segment. Where that fails and is not needed yet, nothing is said: what was written is
-        written, and who needs the next segment is told."""
+        """Continue in the next segment. An error is ignored while the segment is not needed yet: the messages are
+        written, and the next call that needs the segment raises."""
         self._settle()
         try:
             self._writer.roll()
@@ -440,13 +440,13 @@ class Recorder:
 
     # Who watches
 
-    def report_to(self, tell: Callable[[Recorder], None]) -> None:
-        """Call ``tell`` behind each append, in its thread."""
+    def report_to(self, report: Callable[[Recorder], None]) -> None:
+        """Call ``report`` after each append, in its thread."""
         with self._tail:
-            self._on_progress = tell
+            self._on_progress = report
             self._select_path()
 
-    def wait_behind(self, position: int, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
+    def wait_past(self, position: int, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
         """Wait until more than ``position`` is acknowledged or the recorder is stopped; false when the time is over.
         ``is_over`` is asked whenever ``wake`` is called: whether to wait no longer."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -463,7 +463,7 @@ class Recorder:
         return True
 
     def _watch(self, count: int) -> None:
-        with self._tail:  # behind an append on the short way, which tells nobody
+        with self._tail:  # after an append on the short path, which notifies nobody
             self._waiting += count
             self._select_path()
 
@@ -472,9 +472,9 @@ class Recorder:
     def _acknowledge(self, position: int, joined: Round | None) -> None:
         if joined is not None:
             self._commit.wait(joined, self._sync)
-        tell = self._on_progress
-        if tell is not None:
-            tell(self)
+        report = self._on_progress
+        if report is not None:
+            report(self)
         if self._waiting:
             self.wake()
 

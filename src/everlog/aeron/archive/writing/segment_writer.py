@@ -1,10 +1,10 @@
-"""The segment file at a recording's end, which is written; with the next one made as soon as it is full.
+"""Writes the segment file at a recording's end, and creates the next one as soon as it is full.
 
-Each file is as long as a segment from the beginning, zeros where nothing was written. A crash
+Each file has a segment's full length from the beginning, with zeros where nothing was written. A crash
 
-* behind the making of a file leaves it full of zeros: the recording ends where it begins;
-* in a write leaves a part of what was to be written, which recovery cuts away if it is no whole frame;
-* between the two halves of ``cut_back`` leaves a file that is too short, which recovery lengthens.
+* after the creation of a file leaves it full of zeros: the recording ends where it begins;
+* in a write leaves a part of the data, which recovery cuts away if it isn't a whole frame;
+* between the two halves of ``cut_back`` leaves a short file, which recovery lengthens.
 
 Source: RecordingWriter.
 """
@@ -25,7 +25,7 @@ MAX_WINDOW_BYTES = 4 << 20
 
 
 class SegmentWriter:
-    """Writes at a recording's end. ``sync_level``: 0 leaves to the system when bytes reach the disk; with 1 and 2 a
+    """Writes at a recording's end. ``sync_level``: 0 leaves it to the system when bytes reach the disk; with 1 and 2 a
     file's name is on disk before the file is used, and ``sync`` is called before the next one is made (2: it syncs the
     file's times, too)."""
 
@@ -42,7 +42,7 @@ class SegmentWriter:
 
     @property
     def end(self) -> int:
-        """The position behind the open file's last byte, or the stream's last one."""
+        """The position after the open file's last byte, at most the stream's maximum position."""
         return min(self.base + self.segments.segment_length, max_position(self.segments.term_length))
 
     @property
@@ -53,23 +53,27 @@ class SegmentWriter:
 
     @property
     def fd(self) -> int:
-        """The open file's descriptor, for compiled loops; -1 where there is none."""
+        """The open file's descriptor, for compiled loops; -1 if it has none."""
         fileno = getattr(self._file, "fileno", None)
         return -1 if fileno is None else int(fileno())
 
     def open(self, position: int) -> None:
-        """Open the file in which writing goes on at ``position``, or make it; what is behind the position in it becomes
-        zeros. Raises :class:`WriteFailed`, :class:`StoreExists` where a new file's place is taken by frames."""
+        """Open or create the file that holds ``position``, and zero everything after the position in it. Raises
+        :class:`WriteFailed`, and :class:`StoreExists` if a file with frames is in a new segment's place."""
         base = self.segments.base(position)
         name, offset = self.segments.name(base), position - base
         is_new = not self._storage.exists(name)
         if is_new and offset and position != self.segments.start_position:
-            raise WriteFailed(name, found="no file", expected=f"the segment that holds position {position}")
+            message = f"{name} is missing: it holds position {position}, where writing continues"
+            raise WriteFailed(name, found="no file", expected="the segment that is written next", message=message)
         file = self._storage.open_writable(name, create=is_new, exclusive=is_new, mode=0o644)
         try:
             if not is_new and not offset and _has_bytes(file, 0):
-                hint = "everlog verify tells whose it is"
-                raise StoreExists(name, found="a file with frames in it", expected="none, or zeros", hint=hint)
+                hint = "everlog verify shows which recording they belong to"
+                message = f"{name} exists and has frames in it"
+                raise StoreExists(
+                    name, found="a file with frames", expected="no file, or zeros", hint=hint, message=message
+                )
             length = self.segments.segment_length
             if is_new:
                 file.truncate(length)
@@ -91,16 +95,16 @@ class SegmentWriter:
         try:
             self._storage.remove(name)
         except WriteFailed:
-            return  # zeros do no harm, and are used when writing goes on
+            return  # a file of zeros does no harm, and is used when writing continues
 
     def write(self, position: int, data: Any) -> None:
-        """Write bytes, which must not reach over the file's end. Raises :class:`WriteFailed`; a part may be there."""
+        """Write bytes that do not reach over the file's end. Raises :class:`WriteFailed`; a part may be written."""
         self.file.write_at(position - self.base, data)
 
     def window(self, position: int) -> tuple[mmap.mmap, int] | None:
-        """A part of the open file as memory, in which ``position`` is, and the position of its first byte; ``None``
-        where there can't be one. Who stores there in order, up to its end, gets larger ones: what a recording has
-        reserved is at most as much as was recorded by windows, or ``FIRST_WINDOW_BYTES``."""
+        """Map a part of the open file that holds ``position``; return the memory and the position of its first byte, or
+        ``None`` if the file can't be mapped. Consecutive windows grow: a recording reserves at most as many bytes as it
+        has recorded through windows, or ``FIRST_WINDOW_BYTES``."""
         open_window = getattr(self._file, "window", None)
         if open_window is None:
             return None
@@ -116,7 +120,7 @@ class SegmentWriter:
         return window, self.base + start
 
     def roll(self) -> None:
-        """The open file is full: make and open the next one. Raises :class:`WriteFailed`; then the full one stays
+        """Create and open the next file, after a full one. Raises :class:`WriteFailed`; then the full one stays
         open."""
         full, name = self.file, self.segments.name(self.base)
         self.open(self.end)
@@ -125,14 +129,13 @@ class SegmentWriter:
             self._full.append(name)
 
     def cut_back(self, position: int) -> None:
-        """Make zeros of everything from ``position`` to the file's end; that needs no space on the disk. Raises
-        :class:`WriteFailed`."""
+        """Zero everything from ``position`` to the file's end; needs no disk space. Raises :class:`WriteFailed`."""
         self.file.truncate(position - self.base)
         self.file.truncate(self.segments.segment_length)
 
     def sync(self) -> None:
         """Return when all that was written is on disk. Raises :class:`WriteFailed`."""
-        while self._full:  # at level 0 nobody has synced them
+        while self._full:  # not synced yet at level 0
             self._sync_full(self._full[0])
             del self._full[0]
         self.file.sync(times=self.sync_level > 1)
@@ -146,12 +149,12 @@ class SegmentWriter:
         except WriteFailed:
             if self._storage.exists(name):
                 raise
-            return  # purged meanwhile
+            return  # it was purged
         with file:
             file.sync()
 
     def close(self) -> None:
-        """Give the file back; a second call does nothing."""
+        """Close the file; a second call does nothing."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
