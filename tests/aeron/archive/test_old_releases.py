@@ -314,7 +314,7 @@ def test_a_stray_byte_behind_thousands_of_empty_entries_is_one_fault_found_at_on
     # Entries 0 to 2 are there; the byte lies in entry 6987, whose length is 0.
     entries = 4 * 1024, 6988 * 1024
     assert [(f.code, f.offset, f.loses) for f in faults] == [
-        ("catalog-entry", entries[0], f"the entries up to offset {entries[1]}"),
+        ("catalog-entry", entries[0], f"the entries before offset {entries[1]}"),
         ("catalog-entry", entries[1], "the entry"),
     ]
     assert everything(path) == before

@@ -139,7 +139,7 @@ def _key_file(path: str) -> bytes:
             "encryption_key_file",
             found=f"{path!r}: {error.found}",
             expected=error.expected or "a key file",
-            message=f"encryption_key_file: can't read {path!r}: {error.found}",
+            message=f"can't read encryption_key_file: {error}",
         ) from None
     return secret.removesuffix(b"\n").removesuffix(b"\r")
 
