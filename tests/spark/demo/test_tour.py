@@ -167,7 +167,7 @@ def test_the_members_of_each_cluster_are_compared_with_the_one_that_went_on_long
     assert killed.nodes == ("new-leader", "killed-leader", "stuck-follower")
     assert killed.report.ok
     assert Counter(fault.code for fault in killed.report.faults) == {"replica-behind": 4}
-    assert "member 0 does not know term 1" in shown
+    assert "no term 1 on member 0" in shown
     assert "note: 4 × replica-behind" in shown
 
 

@@ -250,7 +250,7 @@ def test_a_store_whose_key_is_wrong_is_told_beside_the_others(spark, golden, tmp
     paths = [str(golden(f"nats_streaming/{name}")) for name in ("encrypted_AES", "basic_sigterm")]
     made = stats(spark, *paths, encryptionKeyFile=str(tmp_path / "key"))
     (sealed,) = [row for row in made.stores if "encrypted" in row["store"]]
-    assert "a key that decrypts none of" in sealed["error"]
+    assert "the key decrypts none of" in sealed["error"]
     assert [row["error"] for row in made.stores if row is not sealed] == [None]
     assert {row["records"] for row in made.streams if "basic_sigterm" in row["store"]}
     assert not made.ok
