@@ -99,7 +99,9 @@ class Ownership:
         try:
             if not file.hold():
                 message = f"{storage.root} is already open in another everlog process"
-                raise _owned(storage, "a process of everlog has it open", "no other owner", message)
+                raise _owned(
+                    storage, "a process of everlog has it open", "no other owner", message, "stop that process"
+                )
             mark = _read(file)
             if mark is not None:
                 _check_stale(storage, mark, clock_ms(), timeout_ms)
@@ -138,7 +140,13 @@ class Ownership:
             raise self.lost
         if not self._file.is_current() or not _is_ours(self._file, self._header):
             message = f"{self._storage.root} has another owner: this archive was silent for too long"
-            self.lost = _owned(self._storage, "another owner", "this archive as owner", message, is_lost=True)
+            self.lost = StoreUnavailable(
+                self._storage.root,
+                found="another owner",
+                expected="this archive as owner",
+                hint="open it again",
+                message=message,
+            )
             raise self.lost
         begun = time.monotonic()
         self._file.write_at(_ACTIVITY_AT, _int64(self._clock_ms()))
@@ -227,14 +235,12 @@ def _check_stale(storage: WritableStorage, mark: ArchiveMark, now: int, timeout_
     if mark.header.activity_timestamp != CLOSED and silent_ms < timeout_ms:
         found = f"process {mark.header.pid}, active {max(silent_ms, 0) / 1000:.1f} s ago"
         expected = f"no owner, or one that was silent for {timeout_ms / 1000:g} s"
-        raise _owned(storage, found, expected, f"{storage.root} is owned by {found}")
+        hint = f"stop that process; if it was killed, wait until it has been silent for {timeout_ms / 1000:g} s"
+        raise _owned(storage, found, expected, f"{storage.root} is owned by {found}", hint)
 
 
-def _owned(
-    storage: WritableStorage, found: str, expected: str, message: str, *, is_lost: bool = False
-) -> StoreUnavailable:
-    hint = "open it again" if is_lost else "stop that process; if it was killed, wait for the timeout"
-    if not is_lost and storage.exists(LINK_NAME):
+def _owned(storage: WritableStorage, found: str, expected: str, message: str, hint: str) -> StoreUnavailable:
+    if storage.exists(LINK_NAME):
         hint += f"; in a copy of its folder, remove {LINK_NAME}, which points to its mark file"
     return StoreUnavailable(storage.root, found=found, expected=expected, hint=hint, message=message)
 
