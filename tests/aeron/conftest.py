@@ -14,7 +14,7 @@ import pytest
 
 import tests
 from everlog.aeron.archive import recordings as archive_module
-from everlog.aeron.archive.writing import recorder as recorder_module
+from everlog.aeron.archive.writing import recording_end as end_module
 from everlog.aeron.frames import framing_twin
 
 GOLDEN = tests.GOLDEN / "aeron"
@@ -25,7 +25,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """Archives record with the compiled framer and its short way, then with their twins."""
     if request.param == "twin":
         monkeypatch.setattr(archive_module, "Framer", framing_twin.Framer)
-        monkeypatch.setattr(recorder_module, "Tail", framing_twin.Tail)
+        monkeypatch.setattr(end_module, "Tail", framing_twin.Tail)
     return str(request.param)
 
 

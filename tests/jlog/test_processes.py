@@ -108,8 +108,8 @@ def test_a_lock_does_not_outlive_its_holder_in_a_forked_child(journal: Path) -> 
     def parent() -> None:
         writer = Writer(journal)
         writer.append(b"0:0")
-        assert writer._segment is not None
-        writer._segment.lock()  # as in the middle of an append
+        assert writer._segment.file is not None
+        writer._segment.file.lock()  # as in the middle of an append
         sleeper = child(lambda: time.sleep(60))
         (journal.parent / "sleeper").write_text(str(sleeper))
         os.kill(os.getpid(), signal.SIGKILL)

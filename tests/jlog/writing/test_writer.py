@@ -477,7 +477,7 @@ def test_threads_that_wait_for_the_disk_share_a_sync(tmp_path: Path, monkeypatch
     create(tmp_path / "j")
     with Writer(tmp_path / "j", durability="synced") as writer:
         writer.append(b"opens the segment")
-        segment = writer._segment
+        segment = writer._segment.file
         assert segment is not None
         syncs = []
         real = type(segment).sync
@@ -511,7 +511,7 @@ def test_a_failed_sync_is_told_to_every_thread_that_waited_for_it(
             if fails:
                 raise WriteFailed("00000000", found="input/output error")
 
-        monkeypatch.setattr(type(writer._segment), "sync", lambda self: sync())
+        monkeypatch.setattr(type(writer._segment.file), "sync", lambda self: sync())
 
         def work() -> None:
             try:
@@ -796,7 +796,7 @@ def test_an_interrupt_while_waiting_for_a_sync_leaves_the_writer_usable(
         writer.append(b"1")
         for place in ("_gather", "_lead"):
             with monkeypatch.context() as patched:
-                patched.setattr(writer._group, place, lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
+                patched.setattr(writer._segment._commit, place, lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
                 with pytest.raises(KeyboardInterrupt):
                     writer.append(b"2")
             done = threading.Thread(target=lambda: writer.append(b"3"))
@@ -804,7 +804,7 @@ def test_an_interrupt_while_waiting_for_a_sync_leaves_the_writer_usable(
             done.join(10)
             assert not done.is_alive()
         with monkeypatch.context() as patched:
-            patched.setattr(type(writer._segment), "sync", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+            patched.setattr(type(writer._segment.file), "sync", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 writer.sync()
         writer.sync()
@@ -819,7 +819,7 @@ def test_a_sync_that_failed_is_told_by_every_later_one(journal: Path, monkeypatc
         raise WriteFailed("00000000", found="input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(writer._segment), "sync", fail)
+        patched.setattr(type(writer._segment.file), "sync", fail)
         with pytest.raises(WriteFailed, match="input/output"):
             writer.sync()
     for _ in range(2):

@@ -16,6 +16,7 @@ from everlog.errors import EverlogError, UsageError
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.options import DurabilityName
 from everlog.jlog.writing.append import ENDED, Appender, microseconds_of
+from everlog.jlog.writing.append_errors import raise_append_error
 from everlog.jlog.writing.opening import JournalPath
 from everlog.jlog.writing.writer import Writer
 
@@ -36,7 +37,7 @@ class IntentWriter(Writer):
     def next_address(self) -> Address:
         """The address that the next message would get. A torn message at the end is removed first, as by an append."""
         with self._lock:
-            current = self._at_end()
+            current = self._segment.at_end()
             return Address.of(current.log, current.marker)
 
     def append_part(
@@ -61,19 +62,19 @@ class IntentWriter(Writer):
                 while listed and not count:
                     status, count = self._append_noted(listed, times, lengths, note)
                     if status > ENDED:
-                        self._prepare_retry(status)
-                    elif self._is_synced:
-                        self._group.settle(self._sync_segment)
+                        self._segment.prepare_retry(status)
+                    else:
+                        self._segment.settle_if_synced()
                     if status == ENDED:
-                        self._end_segment()
+                        self._segment.end()
         except (OSError, OverflowError, TypeError, BufferError, EverlogError) as error:
-            self._reraise(error, count, payloads=listed)
+            raise_append_error(error, self._storage.root, listed, count)
         return count
 
     def _append_noted(
         self, listed: list[Any], times: list[int], lengths: list[int] | None, note: Callable[[Address], None]
     ) -> tuple[int, int]:
-        current, segment = self._at_end(), self._segment
+        current, segment = self._segment.at_end(), self._segment.file
         assert segment is not None
         with locked(segment):
             # The appender locks the same open file again, and releases the lock after the last message.

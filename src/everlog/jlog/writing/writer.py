@@ -8,30 +8,24 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, Self, get_args
+from typing import Any, Self, get_args
 
 from everlog.core.files.durability import Durability
-from everlog.core.files.writable import WritableFile, write_failed
 from everlog.core.forking import OpenObjects
-from everlog.core.group_commit import GroupCommit, Round
 from everlog.core.options import check_type
-from everlog.errors import Closed, EverlogError, UnsupportedVersion, UsageError, WriteFailed, WrongType
+from everlog.errors import Closed, EverlogError, UnsupportedVersion, UsageError, WriteFailed
 from everlog.jlog.format.addresses import Address
 from everlog.jlog.format.compression import lz4_encoder
-from everlog.jlog.format.framing import MAX_MESSAGE_BYTES, Framing, Provider
+from everlog.jlog.format.framing import Framing, Provider
 from everlog.jlog.options import DurabilityName
 from everlog.jlog.writing.append import (
     AS_STORED,
     ENDED,
-    FULL,
-    MAX_TIME_US,
-    MOVED,
     NOW,
-    Appender,
-    appender,
     check_length,
     microseconds_of,
 )
+from everlog.jlog.writing.append_errors import check_messages, raise_append_error
 from everlog.jlog.writing.buffer import (
     DEFAULT_BUFFER_BYTES,
     LOCK_TIMEOUT_S,
@@ -40,10 +34,9 @@ from everlog.jlog.writing.buffer import (
     open_abandoned_buffer,
 )
 from everlog.jlog.writing.buffer_recovery import write_out
-from everlog.jlog.writing.checkpoint_rewind import rewind_checkpoints
+from everlog.jlog.writing.current_segment import CurrentSegment
 from everlog.jlog.writing.metastore_file import SAFE, MetastoreFile
 from everlog.jlog.writing.opening import JournalPath, storage_of
-from everlog.jlog.writing.tail import Tail, known_tail, recover_tail
 
 _log = logging.getLogger("everlog.jlog")
 
@@ -82,35 +75,30 @@ class Writer:
             raise UsageError("buffer_bytes", found=str(buffer_bytes), expected=f"from 1 to {MAX_BUFFER_BYTES}")
         self._storage = storage_of(journal)
         self._lock = threading.Lock()
-        self._group = GroupCommit()
-        self._segment: WritableFile | None = None
-        self._appender: Appender | None = None
-        self._fast_appender: Appender | None = (
-            None  # the same, if appends need nothing else (no encoding, buffer or sync)
-        )
         self._buffer: PreCommitBuffer | None = None
         self._is_closed = False
-        self._failed_sync: EverlogError | None = None
-        self._has_rewound = False  # checkpoints that are past the end
-        self._pid = os.getpid()
-        self._metastore = MetastoreFile(self._storage)
-        try:
-            values = self._metastore.read()
+        with contextlib.ExitStack() as undo:
+            metastore = MetastoreFile(self._storage)
+            undo.callback(metastore.close)
+            values = metastore.read()
             chosen = Durability.SYNCED if values.safety == SAFE else Durability.WRITTEN
             self.durability = chosen if durability is None else Durability(durability)
-            self._is_synced = self.durability is Durability.SYNCED
             self._framing = Framing(values.magic)
             self._encode = self._encoder()
+            self._segment = CurrentSegment(
+                self._storage,
+                metastore,
+                self._framing,
+                is_synced=self.durability is Durability.SYNCED,
+                is_direct=self.durability is Durability.WRITTEN and self._encode is None,
+            )
+            undo.callback(self._release)
+            undo.callback(self._remove_buffer)
             if self.durability is Durability.BUFFERED:
-                self._open_buffer(buffer_bytes)
+                self._open_buffer(metastore.mode, buffer_bytes)
             else:
-                self._rescue_buffer()
-        except BaseException:
-            if self._buffer is not None:
-                with contextlib.suppress(EverlogError, OSError):
-                    self._buffer.remove()
-            self._release()
-            raise
+                self._rescue_buffer(metastore.mode)
+            undo.pop_all()
         _writers.add(self)
 
     def _encoder(self) -> Callable[[Any], bytes] | None:
@@ -124,15 +112,21 @@ class Writer:
 
     # The buffer
 
-    def _open_buffer(self, buffer_bytes: int | None) -> None:
-        buffer = PreCommitBuffer(self._storage, self._framing, self._metastore.mode, wait_s=LOCK_TIMEOUT_S)
+    def _open_buffer(self, mode: int, buffer_bytes: int | None) -> None:
+        buffer = PreCommitBuffer(self._storage, self._framing, mode, wait_s=LOCK_TIMEOUT_S)
         self._buffer = buffer
         self._flush_leftovers(buffer)
         buffer.begin(buffer_bytes or min(buffer.capacity, MAX_BUFFER_BYTES) or DEFAULT_BUFFER_BYTES)
 
-    def _rescue_buffer(self) -> None:
+    def _remove_buffer(self) -> None:
+        """Undo :meth:`_open_buffer`."""
+        if self._buffer is not None:
+            with contextlib.suppress(EverlogError, OSError):
+                self._buffer.remove()
+
+    def _rescue_buffer(self, mode: int) -> None:
         """Flush a dead writer's buffer; a live writer keeps its own."""
-        buffer = open_abandoned_buffer(self._storage, self._framing, self._metastore.mode)
+        buffer = open_abandoned_buffer(self._storage, self._framing, mode)
         if buffer is not None:
             try:
                 self._flush_leftovers(buffer)
@@ -149,23 +143,17 @@ class Writer:
         count = write_out(
             self._storage, buffer, self._framing, lambda data, count: self._append_framed(buffer, data, count)
         )
-        self._end_full_segment()
+        self._segment.end_if_full()
         return count
 
     def _append_framed(self, buffer: PreCommitBuffer, data: bytes, count: int) -> None:
-        current = self._at_end()  # the next writer's search starts here
+        segment = self._segment
+        current = segment.at_end()  # the next writer's search starts here
         buffer.note_flush(current.log, current.end)
         while (status := current.append_framed(data, count)) > ENDED:
-            self._prepare_retry(status)
-            current = self._open_appender()
-        if self._is_synced:
-            self._group.settle(self._sync_segment)
-
-    def _end_full_segment(self) -> None:
-        """Call only after the buffer is marked as empty. This takes time, and if the process died here first, a C
-        library writer would write the same messages again."""
-        if self._appender is not None and self._appender.end >= self._appender.limit:
-            self._end_segment()
+            segment.prepare_retry(status)
+            current = segment.open()
+        segment.settle_if_synced()
 
     # Appending
 
@@ -179,15 +167,15 @@ class Writer:
 
         A process that is killed during the call leaves the whole message, or nothing that readers take for one.
         """
-        plain = self._fast_appender
+        direct = self._segment.direct
         try:
-            if plain is not None and timestamp_ns is None:
-                address = plain.append_inside(payload)
+            if direct is not None and timestamp_ns is None:
+                address = direct.append_inside(payload)
                 if address is not None:
                     return address
             return self._append(payload, timestamp_ns)
         except (OSError, OverflowError, TypeError, BufferError) as error:
-            self._reraise(error, payloads=(payload,))
+            raise_append_error(error, self._storage.root, (payload,))
 
     def _append(self, payload: Any, timestamp_ns: int | None) -> Address | None:
         timestamp_us = NOW if timestamp_ns is None else microseconds_of(timestamp_ns)
@@ -196,22 +184,20 @@ class Writer:
             length = memoryview(payload).nbytes
             check_length(length)
             payload = self._encode(payload)
-        joined: Round | None = None
+        segment = self._segment
         with self._lock:
             if self._buffer is not None and self._put_in_buffer(payload, timestamp_us, length):
                 return None
             while True:
-                current = self._appender or self._open_appender()
+                current = segment.appender or segment.open()
                 status, last = current.append(payload, timestamp_us, length)
                 if status <= ENDED:
                     break
-                self._prepare_retry(status)
-            if self._is_synced:
-                joined = self._group.join()
+                segment.prepare_retry(status)
+            joined = segment.join()
             if status == ENDED:
-                self._end_segment()
-        if joined is not None:
-            self._group.wait(joined, self._sync_segment)
+                segment.end()
+        segment.wait(joined)
         return Address(last)
 
     def append_many(self, payloads: Iterable[Any], timestamps_ns: Sequence[int] | None = None) -> Address | None:
@@ -236,15 +222,16 @@ class Writer:
         done = 0
         try:
             if self._buffer is not None:
-                _check_messages(listed, times)
+                check_messages(listed, times)
                 for done, payload in enumerate(listed):
                     length = AS_STORED if lengths is None else lengths[done]
                     self._append_one(payload, NOW if times is None else times[done], length)
                 return None
             last, joined = None, None
+            segment = self._segment
             with self._lock:
                 while done < len(listed):
-                    current = self._appender or self._open_appender()
+                    current = segment.appender or segment.open()
                     try:
                         status, count, at = current.append_many(listed, done, times, lengths)
                     except BaseException:
@@ -252,17 +239,15 @@ class Writer:
                         raise
                     done += count
                     if status > ENDED:
-                        self._prepare_retry(status)
+                        segment.prepare_retry(status)
                         continue
                     last = Address(at)
-                    if self._is_synced:
-                        joined = self._group.join()
+                    joined = segment.join()
                     if status == ENDED:
-                        self._end_segment()
-            if joined is not None:
-                self._group.wait(joined, self._sync_segment)
+                        segment.end()
+            segment.wait(joined)
         except (OSError, OverflowError, TypeError, BufferError, EverlogError) as error:
-            self._reraise(error, done, payloads=listed)
+            raise_append_error(error, self._storage.root, listed, done)
         return last
 
     def _encoded(self, payloads: list[Any]) -> tuple[list[Any], list[int]]:
@@ -273,16 +258,16 @@ class Writer:
             check_length(max(lengths, default=0))
             return [self._encode(payload) for payload in payloads], lengths
         except (TypeError, BufferError) as error:
-            self._reraise(error, payloads=payloads)
+            raise_append_error(error, self._storage.root, payloads)
 
     def _append_one(self, payload: Any, timestamp_us: int, length: int) -> None:
         with self._lock:
             if self._put_in_buffer(payload, timestamp_us, length):
                 return
-            while (status := self._open_appender().append(payload, timestamp_us, length)[0]) > ENDED:
-                self._prepare_retry(status)
+            while (status := self._segment.open().append(payload, timestamp_us, length)[0]) > ENDED:
+                self._segment.prepare_retry(status)
             if status == ENDED:
-                self._end_segment()
+                self._segment.end()
 
     def _put_in_buffer(self, payload: Any, timestamp_us: int, length: int) -> bool:
         """Whether the message is in the buffer now. One larger than the buffer goes to the journal, after the buffered
@@ -293,117 +278,6 @@ class Writer:
             return True
         self._flush_buffer()
         return self._buffer.append(payload, timestamp_us, length)
-
-    def _reraise(
-        self,
-        error: OSError | OverflowError | TypeError | BufferError | EverlogError,
-        appended: int = 0,
-        payloads: Iterable[Any] = (),
-    ) -> NoReturn:
-        """Raise the error as an :class:`EverlogError`. ``payloads`` are the messages of the call."""
-        if isinstance(error, OverflowError):
-            expected = f"at most {MAX_MESSAGE_BYTES} bytes, a time from 1970 to 2106"
-            message = f"message or time out of range: {error}; expected {expected}"
-            raise UsageError("message", found=str(error), expected=expected, message=message) from error
-        if isinstance(error, TypeError | BufferError) and not isinstance(error, EverlogError):
-            raise (_wrong_message(payloads) or error) from error
-        if isinstance(error, OSError):
-            failed = write_failed(str(error.filename or self._storage.root), error)
-            failed.appended = appended
-            raise failed from error
-        if isinstance(error, WriteFailed):
-            error.appended = appended
-        raise error
-
-    # Segments
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise Closed("writer")
-        if self._pid != os.getpid():
-            self._after_fork()
-
-    def _open_appender(self) -> Appender:
-        """The appender on the current segment, opened if needed."""
-        self._check_open()
-        if self._appender is None:
-            if not self._has_rewound:
-                self._metastore.catch_up()
-            log, self._segment = self._metastore.open_segment(sync=self._is_synced)
-            tail = known_tail(self._storage, log, self._segment, self._framing)
-            if not self._has_rewound:
-                tail = rewind_checkpoints(self._storage, self._metastore, log, self._segment, self._framing, tail)
-                self._has_rewound = True
-            self._begin(log, self._segment, tail)
-        assert self._appender is not None
-        return self._appender
-
-    def _at_end(self) -> Appender:
-        """The appender, advanced past everything that others have written so far."""
-        while True:
-            current = self._open_appender()
-            status, _, _ = current.append_many([], 0)
-            if status <= ENDED:
-                return current
-            self._prepare_retry(status)
-
-    def _begin(self, log: int, segment: WritableFile, tail: Tail) -> None:
-        self._appender = appender(segment, self._metastore.file, log, self._framing.magic, tail.end, tail.marker)
-        if self.durability is Durability.WRITTEN and self._encode is None:
-            self._fast_appender = self._appender
-
-    def _prepare_retry(self, status: int) -> None:
-        """After an append that wrote nothing: make the next attempt possible."""
-        current = self._open_appender()
-        self._retire()
-        if status == FULL:
-            self._roll()
-        elif status == MOVED:
-            self._group.settle(self._sync_segment)
-            self._leave_segment()
-        else:
-            assert self._segment is not None
-            tail = recover_tail(self._storage, current.log, self._segment, self._framing)
-            self._begin(current.log, self._segment, tail)
-
-    def _end_segment(self) -> None:
-        """After an append that filled the segment. The message is stored, so the next append retries whatever fails
-        here, except a sync that a caller waits for."""
-        try:
-            self._roll()
-        except EverlogError as error:
-            if self._is_synced:
-                raise
-            _log.warning("%s: can't start the next segment yet: %s", self._storage.root, error)
-
-    def _roll(self) -> None:
-        """Sync the segment and move to the next one."""
-        current = self._open_appender()
-        self._group.settle(self._sync_segment)
-        self._metastore.advance(current.log, sync=self._is_synced)
-        self._leave_segment()
-
-    def _retire(self) -> None:
-        """Keep other threads out of the appender before its file is used otherwise or closed."""
-        self._fast_appender = None
-        if self._appender is not None:
-            self._appender.retire()
-
-    def _leave_segment(self) -> None:
-        self._fast_appender = None
-        # Not closed here, because a thread may be syncing it. It closes with its last reference.
-        self._segment = None
-        self._appender = None
-
-    def _sync_segment(self) -> None:
-        segment = self._segment
-        try:
-            if segment is not None:
-                segment.sync()
-        except EverlogError as error:
-            if not self._is_synced:  # else the callers that wait get the error
-                self._failed_sync = self._failed_sync or error
-            raise
 
     # Flushing
 
@@ -420,9 +294,9 @@ class Writer:
         with self._lock:
             self._check_open()
             self._flush_buffer()
-            self._group.settle(self._sync_segment)
-            self._metastore.sync_names()
-            failed = self._failed_sync
+            self._segment.settle()
+            self._segment.sync_names()
+            failed = self._segment.failed_sync
         if failed is not None:
             raise WriteFailed(
                 failed.where,
@@ -441,9 +315,11 @@ class Writer:
             else:
                 self._append_framed(buffer, *buffer.read())
                 buffer.empty()
-                self._end_full_segment()
+                # Not before the buffer is marked as empty: this takes time, and if the process died here first, a C
+                # library writer would write the same messages again.
+                self._segment.end_if_full()
         except OSError as error:
-            self._reraise(error)
+            raise_append_error(error, self._storage.root)
 
     # The end
 
@@ -455,9 +331,9 @@ class Writer:
             if self._is_closed:
                 return
             try:
-                if self._pid == os.getpid():
+                if self._segment.pid == os.getpid():
                     self._flush_buffer()
-                    self._group.settle(self._sync_segment)
+                    self._segment.settle()
                     if self._buffer is not None:
                         self._buffer.remove()
             finally:
@@ -465,27 +341,19 @@ class Writer:
 
     def _release(self) -> None:
         self._is_closed = True
-        self._retire()
-        self._close_files()
-
-    def _close_files(self) -> None:
-        for file in (self._segment, self._buffer, self._metastore):
-            if file is not None:
-                file.close()
-        self._leave_segment()
-
-    def _after_fork(self) -> None:
-        """In a child process: reopen the files. The buffer stays with the parent."""
+        self._segment.close()
         if self._buffer is not None:
-            raise UsageError(
+            self._buffer.close()
+
+    def _check_open(self) -> None:
+        if self._buffer is not None and not self._is_closed and self._segment.pid != os.getpid():
+            raise UsageError(  # the buffer stays with the parent
                 "writer",
                 found="a buffered one from before the fork",
                 expected="one opened in this process",
                 message="a buffered writer can't be used after a fork; open one in the child process",
             )
-        self._metastore = MetastoreFile(self._storage)
-        self._group = GroupCommit()
-        self._pid = os.getpid()
+        self._segment.check_open()
 
     def __enter__(self) -> Self:
         if self._is_closed:
@@ -498,34 +366,12 @@ class Writer:
         self.close()
 
 
-def _check_messages(payloads: list[Any], times_us: list[int] | None) -> None:
-    """Raise what appending each of them would."""
-    for payload in payloads:
-        view = memoryview(payload)
-        if not view.c_contiguous:
-            raise BufferError("memoryview: underlying buffer is not C-contiguous")
-        check_length(view.nbytes)
-    for time_us in times_us or ():
-        if time_us > MAX_TIME_US:
-            raise OverflowError(f"{time_us} microseconds since 1970")
-
-
-def _wrong_message(payloads: Iterable[Any]) -> WrongType | None:
-    """The error for the first payload that can't be a message; ``None`` if all can."""
-    for payload in payloads:
-        try:
-            is_contiguous = memoryview(payload).c_contiguous
-        except TypeError:
-            return WrongType("message", found=type(payload).__name__, expected="bytes")
-        if not is_contiguous:
-            return WrongType("message", found="strided memory", expected="a contiguous buffer")
-    return None
-
-
 def _leave_to_parent(writer: Writer) -> None:
     writer._lock = threading.Lock()  # another thread may have held it
     # Locks belong to the open file: left open here, one would outlive a parent that is killed while it holds it.
-    writer._close_files()
+    writer._segment.close_files()
+    if writer._buffer is not None:
+        writer._buffer.close()
 
 
 _writers = OpenObjects(_leave_to_parent)
