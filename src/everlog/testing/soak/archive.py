@@ -277,9 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.archive", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "folder", nargs="?", type=Path, help="a folder on the file system to test; default: a temporary one"
-    )
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
         result = Soak(folder, kills=chosen.kills, seed=chosen.seed).run()

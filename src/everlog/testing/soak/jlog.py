@@ -284,9 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--segment-bytes", type=int, default=20_000)
-    parser.add_argument(
-        "folder", nargs="?", type=Path, help="a folder on the file system to test; default: a temporary one"
-    )
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
         journal = os.path.join(folder, "journal")
