@@ -218,7 +218,8 @@ class Maker:
 
 
 def run_once(seed: int, kernels: tuple[Kernel, ...], batches: int = 60) -> int:
-    """Insert batches into one image of each implementation; return the number of datagrams. Raises :class:`Mismatch`."""
+    """Insert batches into one image of each implementation; return the number of datagrams. Raises
+    :class:`Mismatch`."""
     draw = random.Random(seed)
     start = draw.choice(POSITIONS)
     sides = [Side(kernel, start) for kernel in kernels]

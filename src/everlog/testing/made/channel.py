@@ -21,8 +21,8 @@ def make_store(folder: Path) -> Path:
 
 
 class Channel:
-    """A new channel in a store's folder. ``append`` writes a record and then its index entry, as a server does; ``roll``
-    begins a new slice."""
+    """A new channel in a store's folder. ``append`` writes a record and then its index entry, as a server does;
+    ``roll`` begins a new slice."""
 
     def __init__(self, store: Path, name: str, first: int = 1) -> None:
         self.name = name

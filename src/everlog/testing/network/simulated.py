@@ -63,8 +63,8 @@ class Traffic:
 
 
 class SimulatedNetwork:
-    """Machines and the datagrams in flight between them. ``weather``, the conditions of all links, may be changed at any
-    time."""
+    """Machines and the datagrams in flight between them. ``weather``, the conditions of all links, may be changed at
+    any time."""
 
     def __init__(self, seed: int, weather: LinkConditions | None = None) -> None:
         self.weather = weather or LinkConditions()

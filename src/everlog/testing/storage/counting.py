@@ -14,9 +14,9 @@ class TooManyCalls(AssertionError):
 
 
 class CountingStorage(DelegatingStorage):
-    """Counts the calls of another storage. ``calls`` counts them by kind; each entry of a listing counts, since it costs
-    a system call. ``byte_count`` is the number of bytes read. Raises :class:`TooManyCalls` beyond ``limit`` calls in
-    all."""
+    """Counts the calls of another storage. ``calls`` counts them by kind; each entry of a listing counts, since it
+    costs a system call. ``byte_count`` is the number of bytes read. Raises :class:`TooManyCalls` beyond ``limit`` calls
+    in all."""
 
     def __init__(self, inner: Storage, limit: int | None = None) -> None:
         super().__init__(inner)
