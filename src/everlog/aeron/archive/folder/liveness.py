@@ -1,4 +1,4 @@
-"""Detects an archive that runs in a folder, so that nobody changes the folder under it."""
+"""Detects a running archive, so that tools don't change its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 
 MARK_HEAD_BYTES = 4096
-"""Bytes of a mark file that hold its header and texts."""
+"""The header and texts of a mark file are within this many bytes."""
 
 
 def load_mark_head(storage: Storage) -> ArchiveMark | None:
@@ -31,7 +31,7 @@ def refuse_running(
     try:
         mark = load_mark_head(storage)
     except EverlogError:
-        mark = None  # a damaged one keeps no archive from being changed; who has the catalog open does
+        mark = None  # a damaged mark file does not block changes, but a process with the catalog open does
     if mark is not None and mark.is_live(clock()):
         age_ms = clock() - mark.header.activity_timestamp
         raise StoreUnavailable(
