@@ -231,7 +231,7 @@ def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[R
 
 
 def check_info_and_report(store: Store) -> None:
-    """``info``, ``verify`` and ``warnings`` return plain values; ``verify`` is repeatable and never raises.""""""
+    """``info``, ``verify`` and ``warnings`` return plain values; ``verify`` is repeatable and never raises."""
     assert json.loads(json.dumps(store.info())) is not None
     warnings = [fault.to_dict() for fault in store.warnings() or ()]
     assert json.loads(json.dumps(warnings)) == warnings

@@ -15,8 +15,8 @@ _COUNTED = ("open", "stat", "lstat", "fstat", "lseek", "pread", "preadv", "listd
 
 class SystemCalls:
     """Counts calls of :mod:`os` functions by name while the ``with`` block runs; ``byte_count`` is the number of bytes
-    read. Each entry that ``scandir`` yields counts as a ``stat``. Raises :class:`TooManyCalls` after more than ``limit``
-    calls or ``max_bytes`` bytes."""
+    read. Each entry that ``scandir`` yields counts as a ``stat``. Raises :class:`TooManyCalls` after more than
+    ``limit`` calls or ``max_bytes`` bytes."""
 
     def __init__(self, limit: int | None = None, max_bytes: int | None = None) -> None:
         self.calls: Counter[str] = Counter()

@@ -4,9 +4,10 @@ It keeps no more than a strict reading of POSIX guarantees, which is less than m
 
 * Written bytes are on disk after the file's ``sync``. Before that any part of them may be, in any order, in whole pages
   of 512 or 4096 bytes; missing parts of a lengthened file are zeros.
-* A created, replaced or deleted name is on disk after ``sync_folder``. Before that each name may be in any state that it
-  has had since the last ``sync_folder``, independently of other names. With ``ordered_names`` all names are as they were
-  at one moment, as in file systems with a journal, where a rename is done or not. Syncing a file does not sync its name.
+* A created, replaced or deleted name is on disk after ``sync_folder``. Before that each name may be in any state that
+  it has had since the last ``sync_folder``, independently of other names. With ``ordered_names`` all names are as they
+  were at one moment, as in file systems with a journal, where a rename is done or not. Syncing a file does not sync its
+  name.
 * The bytes of one page never come from two different moments.
 
 ``crash`` simulates a power cut, ``kill`` the death of every process that used the folder.
@@ -150,10 +151,9 @@ class CrashingFile(FileBase):
 class CrashingStorage:
     """One folder without subfolders; see :class:`everlog.core.files.writable.WritableStorage`.
 
-    ``after_each(what)`` is called after every change and every sync, and after half of each write; there a test can take
-    a copy of what a crash at this moment leaves. The half ends at a multiple of ``edge_bytes``: systems copy written
-    data in whole pages, so a killed process leaves a multiple of 4096 bytes. Safe for concurrent threads.
-    """
+    ``after_each(what)`` is called after every change and every sync, and after half of each write; there a test can
+    take a copy of what a crash at this moment leaves. The half ends at a multiple of ``edge_bytes``: systems copy
+    written data in whole pages, so a killed process leaves a multiple of 4096 bytes. Safe for concurrent threads."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class CrashingStorage:
         return inode
 
     def is_named(self, name: str, inode: Inode) -> bool:
-        """Whether a file has that name."""
+        """Whether the name still belongs to that file."""
         return self._inodes.get(name) is inode
 
     # Writing

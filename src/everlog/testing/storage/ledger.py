@@ -71,8 +71,8 @@ class Ledger:
 
     def complaints(self, found: Iterable[bytes], *, once: bool = True, must_hold: bool = True) -> list[str]:
         """Return what is wrong with the payloads that were read: unknown payloads, a wrong order, duplicates (with
-        ``once``), missing acknowledged payloads (with ``must_hold``). Appended payloads that were not acknowledged may be
-        there or not."""
+        ``once``), missing acknowledged payloads (with ``must_hold``). Appended payloads that were not acknowledged may
+        be there or not."""
         wrong = []
         numbers = []
         for payload in found:

@@ -89,8 +89,8 @@ class MemoryStorage:
         return self.open(name).size()
 
     def open(self, name: str) -> MemoryFile:
-        """Open a file. Raises :class:`StoreUnavailable` if it does not exist, :class:`NotAStore` if its name would leave
-        the folder."""
+        """Open a file. Raises :class:`StoreUnavailable` if it does not exist, :class:`NotAStore` if its name would
+        leave the folder."""
         if name.startswith("/") or ".." in name.split("/"):
             raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
         if name not in self.files:
