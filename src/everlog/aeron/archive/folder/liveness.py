@@ -26,7 +26,7 @@ def load_mark_head(storage: Storage) -> ArchiveMark | None:
 def refuse_running(
     storage: WritableStorage, clock: Clock = now_ms, *, files: tuple[str, ...] = (CATALOG_NAME,)
 ) -> None:
-    """Raises :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
+    """Raise :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
     one of ``files`` open, as a running archive does. An archive that starts at this very moment is not detected."""
     try:
         mark = load_mark_head(storage)
@@ -39,6 +39,7 @@ def refuse_running(
             found=f"an archive that was active {age_ms} ms ago (process {mark.header.pid})",
             expected="none while the folder is changed",
             hint="stop it first; one that was killed counts as running for 10 seconds; nothing was changed",
+            message=f"an archive runs in {storage.root}: process {mark.header.pid}, last heartbeat {age_ms} ms ago",
         )
     for name in files:
         if storage.exists(name) and storage.is_open_elsewhere(name):
@@ -47,4 +48,5 @@ def refuse_running(
                 found="a process that has it open",
                 expected="none while the folder is changed",
                 hint="stop the archive and other tools first; nothing was changed",
+                message=f"another process has {storage.root}/{name} open",
             )
