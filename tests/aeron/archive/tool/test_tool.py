@@ -517,7 +517,7 @@ def test_a_catalog_that_a_process_has_open_is_left_alone(verb: Verb) -> None:
     storage = CrashingStorage(verb.files())
     with (
         storage.open("archive.catalog"),
-        pytest.raises(StoreUnavailable, match="another process has .*archive.catalog open"),
+        pytest.raises(StoreUnavailable, match="another process has it open"),
     ):
         verb.plan(storage)
 

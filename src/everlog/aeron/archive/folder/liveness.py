@@ -48,5 +48,5 @@ def refuse_running(
                 found="a process that has it open",
                 expected="none while the folder is changed",
                 hint="stop the archive and other tools first; nothing was changed",
-                message=f"another process has {storage.root}/{name} open",
+                message=f"{storage.root}/{name}: another process has it open",
             )
