@@ -1,1 +1,2 @@
-"""What tests of stores need, shipped so that others can use it: the contract of every store, and a faulty storage."""
+"""Tools for testing stores, shipped so that others can use them: the contract of every store, faulty storages, fuzzers,
+a simulated network."""

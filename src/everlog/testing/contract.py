@@ -1,10 +1,10 @@
-"""Checks of what every store must do, for implementers to run over stores of a family::
+"""Checks of the contract that every store keeps. Implementers run them over stores of their family::
 
     def test_the_store_keeps_the_contract(tmp_path):
         check_store(Subject(unpack("case.tar.gz", tmp_path), family="jlog"))
 
-Each ``check_*`` function raises :class:`AssertionError` that says what is wrong. Damaged stores are welcome: faults met
-while reading are collected, and the records around them must be the same by every way of reading.
+Each ``check_*`` function raises an :class:`AssertionError` that says what is wrong. Damaged stores are allowed: faults
+met while reading are ignored, and every way of reading must return the same records around them.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from everlog.testing.storage.faulty import Faults, FaultyStorage
 Row = tuple[Any, ...]
 
 BATCH_BOUNDS = ((1, 1 << 20), (7, 1 << 20), (1000, 1), (1000, 700), (16_384, 4 << 20))
-"""(max_rows, max_bytes) that must all give the same rows."""
+"""Pairs (max_rows, max_bytes) that must all give the same rows."""
 SPLIT_BYTES = (1, 5_000, 1 << 40)
 MAX_FAILING_READS = 12
-"""At how many points :func:`check_failing_reads` makes reads fail."""
+"""The number of points at which :func:`check_failing_reads` makes reads fail."""
 FULL = Series(1)
 STOPPED_NS = 4_000_000_000_000_000_000
-"""The time in the processes of ``check_kernels``, whose clock is stopped."""
+"""The time in the processes that ``check_kernels`` starts. Their clock stands still."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A store to check: its folder, and how to open it. ``levels`` are those that the family distinguishes."""
+    """A store to check: its folder, and how to open it. ``levels`` are the levels that the family distinguishes."""
 
     path: Path
     family: str | None = None
@@ -55,14 +55,14 @@ class Subject:
     levels: tuple[Level, ...] = (Level.RECORD,)
 
     def open(self, storage: Storage | None = None) -> Store:
-        """Open it, through another storage if given."""
+        """Open the store, through ``storage`` if given."""
         return open_store(storage or LocalStorage(self.path), family=self.family, **self.options)
 
 
 def check_store(subject: Subject, *, kernels: bool = True, series: Series = FULL) -> None:
-    """Run all checks. ``kernels=False`` skips the comparison with the Python twins, which starts two processes: see
-    :func:`check_kernels`, which takes many stores at once. ``series`` says how many streams, and points at which reads
-    may fail, are tried."""
+    """Run all checks. ``kernels=False`` skips the comparison with the Python twins, which starts two processes;
+    :func:`check_kernels` can compare many stores at once. ``series`` sets how many streams are read, and at how many
+    points reads fail."""
     before = snapshot(subject.path)
     with subject.open() as store:
         for level in subject.levels:
@@ -87,7 +87,7 @@ def check_store(subject: Subject, *, kernels: bool = True, series: Series = FULL
 
 
 def snapshot(path: Path) -> dict[str, tuple[int, int, int, str]]:
-    """Each file and folder below ``path``: mode, size, modification time, and digest of its bytes."""
+    """Return mode, size, modification time and digest of each file and folder below ``path``."""
     found = {}
     for name in sorted(path.rglob("*")):
         status = name.lstat()
@@ -97,26 +97,26 @@ def snapshot(path: Path) -> dict[str, tuple[int, int, int, str]]:
 
 
 def read_rows(store: Store, stream: str, level: Level = Level.RECORD, **options: Any) -> list[Row]:
-    """All rows of a scan with all columns, ignoring faults."""
+    """Return all rows of a scan with all columns, ignoring faults."""
     return [row for batch in store.scan(stream, level=level, on_fault=_pass, **options) for row in batch.rows()]
 
 
 def check_schema(store: Store, level: Level) -> None:
-    """Each column occurs once; the common ones and those of the address are among them."""
+    """Each column occurs once; the common columns and the address columns are present, and each has a description."""
     names = [column.name for column in store.schema(level=level)]
-    assert len(set(names)) == len(names), f"a column comes twice: {names}"
+    assert len(set(names)) == len(names), f"a column occurs twice: {names}"
     own = store.family_columns(level)
     assert own[:3] == (TIMESTAMP_NS, LENGTH, PAYLOAD), f"family_columns starts with {own[:3]}"
     types = {column.name: column.type for column in own}
     for name in store.address_columns:
         assert types.get(name) in (ColumnType.INT32, ColumnType.INT64), f"address column {name}: {types.get(name)}"
-    assert all(column.doc for column in own), f"without a meaning: {[c.name for c in own if not c.doc]}"
+    assert all(column.doc for column in own), f"columns without a description: {[c.name for c in own if not c.doc]}"
 
 
 def check_streams(store: Store) -> None:
     """Names are unique, addresses survive conversion to text, and the list agrees with a scan."""
     infos = store.streams()
-    assert len({info.name for info in infos}) == len(infos), "two streams of one name"
+    assert len({info.name for info in infos}) == len(infos), "two streams have the same name"
     assert {info.name for info in infos} <= {info.name for info in store.streams(include_all=True)}
     for info in infos:
         assert info.family == store.family
@@ -162,13 +162,13 @@ def check_derived_columns(store: Store, stream: str, level: Level) -> None:
 
 
 def check_batch_bounds(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """Batches of any size hold the same rows and keep to their limits."""
+    """Batches of any size hold the same rows and keep to their limits, except for their last row."""
     for max_rows, max_bytes in BATCH_BOUNDS:
         found: list[Row] = []
         for batch in store.scan(stream, level=level, max_rows=max_rows, max_bytes=max_bytes, on_fault=_pass):
             assert batch.row_count <= max_rows, f"{batch.row_count} rows in a batch of {max_rows}"
             lengths = batch.to_list("length")
-            # A message in fragments is only known to be large when its last one is met: one may overshoot.
+            # A message's size is known only at its last fragment, so one message may exceed the limit.
             assert sum(lengths[:-1]) <= max_bytes, f"{lengths} bytes in a batch of {max_bytes}"
             found += batch.rows()
         _same(f"{stream} in batches of {max_rows} rows, {max_bytes} bytes", found, rows)
@@ -185,7 +185,7 @@ def check_column_subsets(store: Store, stream: str, level: Level, rows: list[Row
 
 
 def check_ranges(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """``start`` is inclusive, ``end`` exclusive, as text and as numbers, on a record and between two."""
+    """``start`` is inclusive and ``end`` exclusive, as text and as numbers, at a record and between two records."""
     at = [store.parse_address(row[3]) for row in rows]
     count = len(rows)
     for first, last in sorted({(0, count // 2), (count // 3, count), (count // 2, count // 2 + 1), (count - 1, count)}):
@@ -206,7 +206,7 @@ def check_ranges(store: Store, stream: str, level: Level, rows: list[Row]) -> No
 
 
 def check_splits(store: Store, stream: str, level: Level, rows: list[Row]) -> None:
-    """Splits, sent through pickle, cover each record once and in order, also for a range."""
+    """Pickled splits cover each record once and in order, also in a range."""
     at = [store.parse_address(row[3]) for row in rows]
     middle = at[len(at) // 2] if at else None
     for split_bytes in SPLIT_BYTES:
@@ -231,7 +231,7 @@ def check_read_equals_scan(store: Store, stream: str, level: Level, rows: list[R
 
 
 def check_info_and_report(store: Store) -> None:
-    """``info``, ``verify`` and ``warnings`` return plain values; ``verify`` is the same each time and never raises."""
+    """``info``, ``verify`` and ``warnings`` return plain values; ``verify`` is repeatable and never raises."""
     assert json.loads(json.dumps(store.info())) is not None
     warnings = [fault.to_dict() for fault in store.warnings() or ()]
     assert json.loads(json.dumps(warnings)) == warnings
@@ -257,13 +257,13 @@ def check_closed(store: Store) -> None:
 
 
 def check_failing_reads(subject: Subject, most: int = MAX_FAILING_READS) -> None:
-    """If reads fail or files are cut during reading, there is an error or a loss, never a row that did not exist. Tries
-    about ``most`` points, evenly spread over all reads."""
+    """If reads fail or files are cut during reading, the store raises an error or loses rows, but never returns a row
+    that did not exist. Tries about ``most`` points, evenly spread over all reads."""
     counter = FaultyStorage(LocalStorage(subject.path))
     with subject.open(counter) as store:
         streams = [info.name for info in store.streams()]
         names = [column.name for column in store.schema()]
-        # What numbers a record may lie in the part that is gone: JLog counts messages, and an index may say otherwise.
+        # Addresses may depend on the lost part: JLog counts messages, and its index may disagree with that count.
         kept = [i for i, name in enumerate(names) if name != "address" and name not in store.address_columns]
         true_rows = {tuple(row[i] for i in kept) for stream in streams for row in read_rows(store, stream)}
     step = max(1, counter.read_count // most)
@@ -274,7 +274,7 @@ def check_failing_reads(subject: Subject, most: int = MAX_FAILING_READS) -> None
 
 
 def check_kernels(subjects: Sequence[Subject]) -> None:
-    """The compiled modules and their Python twins return the same rows, streams and reports of each store. One process
+    """The compiled modules and their Python twins return the same rows, streams and reports for each store. One process
     of each kind reads all stores."""
     compiled, twins = (_digests_in_process(subjects, pure) for pure in ("0", "1"))
     assert len(compiled) == len(twins) == len(subjects)
@@ -283,7 +283,7 @@ def check_kernels(subjects: Sequence[Subject]) -> None:
 
 
 def digest(subject: Subject) -> str:
-    """A digest of everything that a store returns."""
+    """Return a digest of everything that a store returns."""
     total = hashlib.sha256()
     with subject.open() as store:
         for level in subject.levels:
@@ -308,8 +308,8 @@ def _digests_in_process(subjects: Sequence[Subject], pure: str) -> list[str]:
 
 
 def _main() -> None:
-    time.time_ns = lambda: STOPPED_NS  # ages, such as a subscriber's lag, must not tell the two processes apart
-    # The parent pickled it: both ends are this module.
+    time.time_ns = lambda: STOPPED_NS  # ages, such as a subscriber's lag, must be equal in both processes
+    # Safe to unpickle: the parent process is this module too.
     for subject in pickle.load(sys.stdin.buffer):
         print(digest(subject))
 
@@ -374,7 +374,7 @@ def _refuses(kind: type[EverlogError], store: Store, stream: str, **options: Any
 
 
 def _pass(fault: Fault) -> None:
-    """Damage is not what is checked here."""
+    """Ignore damage."""
 
 
 __all__ = [

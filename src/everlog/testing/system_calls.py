@@ -1,4 +1,4 @@
-"""What this process asks of the file system, counted: tests hold that against a bound instead of taking times."""
+"""Counts this process's file system calls: tests compare the counts with a bound instead of measuring time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _COUNTED = ("open", "stat", "lstat", "fstat", "lseek", "pread", "preadv", "listd
 
 
 class SystemCalls:
-    """Counts calls of :mod:`os` while the ``with`` block runs, by name; ``byte_count`` are the bytes that were read.
-    Each entry that ``scandir`` gives counts as a ``stat``. Raises :class:`TooManyCalls` beyond ``limit`` calls, or when
-    more than ``max_bytes`` were read."""
+    """Counts calls of :mod:`os` functions by name while the ``with`` block runs; ``byte_count`` is the number of bytes
+    read. Each entry that ``scandir`` yields counts as a ``stat``. Raises :class:`TooManyCalls` after more than
+    ``limit`` calls or ``max_bytes`` bytes."""
 
     def __init__(self, limit: int | None = None, max_bytes: int | None = None) -> None:
         self.calls: Counter[str] = Counter()
@@ -27,7 +27,7 @@ class SystemCalls:
 
     @property
     def count(self) -> int:
-        """Calls of all kinds."""
+        """The number of calls of all kinds."""
         return self.calls.total()
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class SystemCalls:
 
 
 class _Entries:
-    """``os.scandir``'s result, whose entries count."""
+    """The result of ``os.scandir``; counts its entries."""
 
     def __init__(self, found: Any, note: Callable[[str], None]) -> None:
         self._found = found

@@ -38,7 +38,7 @@ def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(jlog_soak, "write_messages", lie)
     complaints = "\n".join(Soak(str(tmp_path / "journal"), kills=0, seed=1).run().complaints)
-    for words in ("did not get 9 messages", "in another order", "that nobody wrote", "is at 0x"):
+    for words in ("did not get 9 messages", "in the wrong order", "that nobody wrote", "is at 0x"):
         assert words in complaints
 
 

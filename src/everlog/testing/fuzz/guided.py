@@ -1,9 +1,9 @@
-"""Fuzzing that looks where it gets: ``python -m everlog.testing.fuzz.guided GOLDEN SURFACE``.
+"""Fuzzing guided by coverage: ``python -m everlog.testing.fuzz.guided GOLDEN SURFACE``.
 
-atheris (libFuzzer) changes the bytes of one file of a store so that ever more of the code runs, and everything a reader
-can do is done with the store. The twins run, in which it sees each branch. A surface is one kind of file; the golden
-file is where it begins. What libFuzzer finds it writes as ``crash-*`` to the current folder: give that file as an
-argument to run it again.
+atheris (libFuzzer) mutates one file of a store to reach ever more of the code; each mutated store is opened, described,
+verified and read. The Python twins run instead of the compiled modules, because atheris sees each of their branches. A
+surface is one kind of file, and its golden file is the first input. libFuzzer writes each failing input as ``crash-*``
+to the current folder; give that file as an argument to run it again.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from everlog.errors import EverlogError, UsageError
 from everlog.testing.storage.memory import MemoryStorage
 
 MAX_FILE_BYTES = 8192
-"""Of the other files of a store so much is kept that looking at them does not cost the time."""
+"""The length to which a store's files are cut, so that reading them does not take most of the time."""
 RUN_TIMEOUT_S = 30
 MAX_MEMORY_BYTES = 4 << 30
-"""Who needs more is found by a ``MemoryError``."""
+"""Limit of the address space: code that needs more fails with a ``MemoryError``, which counts as a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A file of a golden store. ``family`` is forced, so that a file that tells the family may be damaged."""
+    """A file of a golden store. ``family`` is given when the store is opened, so that the files by which a family is
+    detected may be damaged."""
 
     family: str
     archive: str
@@ -60,11 +61,11 @@ SURFACES = {
     "aeron-cluster-mark-file": Surface("aeron-cluster", _CLUSTER, "cluster-mark.dat"),
     "aeron-loss-report": Surface("aeron-driver", _DRIVER, "loss-report.dat"),
 }
-"""Kinds of files that parsers take from outside."""
+"""The kinds of files that parsers read from outside."""
 
 
 def base_of(surface: Surface, golden: Path) -> dict[str, bytes]:
-    """The store's files, long ones cut; without the empty end that preallocated ones have."""
+    """Return the store's files by name, each cut to :data:`MAX_FILE_BYTES`."""
     files = MemoryStorage.of_tar(golden / surface.archive).files
     if surface.family == "aeron-cluster":
         files = {name.removeprefix("cluster/"): data for name, data in files.items()}
@@ -74,7 +75,8 @@ def base_of(surface: Surface, golden: Path) -> dict[str, bytes]:
 
 
 def with_input(files: dict[str, bytes], name: str, data: bytes) -> dict[str, bytes]:
-    """The store with what the fuzzer gives: by its first byte as the whole file, or over the file's start."""
+    """Return the store's files with the fuzzer's input in the file ``name``. The input's first byte decides whether the
+    rest replaces the whole file or its first bytes."""
     whole, part = data[:1], data[1:]
     if whole and whole[0] & 1:
         return {**files, name: part}
@@ -82,7 +84,7 @@ def with_input(files: dict[str, bytes], name: str, data: bytes) -> dict[str, byt
 
 
 def exercise(files: dict[str, bytes], family: str) -> None:
-    """Open, describe, verify and read. Only an :class:`EverlogError` may come of opening, and nothing of the rest."""
+    """Open, describe, verify and read a store. Opening may raise only :class:`EverlogError`, the rest nothing."""
     from everlog.stores import open_store
 
     try:
@@ -99,7 +101,7 @@ def exercise(files: dict[str, bytes], family: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fuzz one surface; does not come back: libFuzzer ends the process, with 0 where nothing was found."""
+    """Fuzz one surface. Does not return: libFuzzer ends the process, with status 0 if it found nothing."""
     parser = argparse.ArgumentParser(prog="python -m everlog.testing.fuzz.guided", description=__doc__)
     parser.add_argument("golden", type=Path, help="the folder with the golden stores")
     parser.add_argument("surface", choices=sorted(SURFACES))
@@ -109,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     surface = SURFACES[chosen.surface]
     if os.environ.get("EVERLOG_PURE_PYTHON") != "1":
-        # Loops that are compiled do not tell which of their branches ran; the choice is made at the first import.
+        # Compiled loops don't report which branches ran; twins are chosen at the first import, so start again.
         os.execve(
             sys.executable,
             [sys.executable, "-m", "everlog.testing.fuzz.guided", *(arguments or sys.argv[1:])],
@@ -130,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = [
         f"-max_total_time={chosen.seconds}",
         f"-timeout={RUN_TIMEOUT_S}",
-        "-rss_limit_mb=0",  # it counts what the parent had before it started this process
+        "-rss_limit_mb=0",  # the limit would count memory that the parent used before it started this process
         f"-seed={chosen.seed}",
         "-max_len=4096",
         "-verbosity=0",

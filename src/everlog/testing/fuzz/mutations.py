@@ -1,4 +1,4 @@
-"""Ways to damage a file, chosen by a seeded generator: what crashes, bad disks and hostile hands leave behind."""
+"""Ways to damage a file, chosen by a seeded generator: as crashes, bad disks and attackers do."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ INTERESTING = (
 
 
 def cut(data: bytes, rng: random.Random) -> bytes:
-    """The file ends early."""
+    """Cut the file short."""
     return data[: rng.randrange(len(data))]
 
 
 def flip_bit(data: bytes, rng: random.Random) -> bytes:
-    """One bit is wrong."""
+    """Invert one bit."""
     at = rng.randrange(len(data))
     return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
 
 
 def set_number(data: bytes, rng: random.Random) -> bytes:
-    """A length or count becomes one that parsers trip over."""
+    """Overwrite a field with a number that parsers often mishandle."""
     width = rng.choice((1, 2, 4, 8))
     at = rng.randrange(len(data)) & ~rng.choice((0, 3, 7))
     value = rng.choice(INTERESTING) & ((1 << 8 * width) - 1)
@@ -50,34 +50,34 @@ def set_number(data: bytes, rng: random.Random) -> bytes:
 
 
 def zero_range(data: bytes, rng: random.Random) -> bytes:
-    """A block that never reached the disk."""
+    """Zero a block, as if it had never reached the disk."""
     at = rng.randrange(len(data))
     length = min(rng.choice((8, 64, 512, 4096)), len(data) - at)
     return data[:at] + bytes(length) + data[at + length :]
 
 
 def garbage_range(data: bytes, rng: random.Random) -> bytes:
-    """A block of something else."""
+    """Overwrite a block with random bytes."""
     at = rng.randrange(len(data))
     length = min(rng.choice((1, 8, 64, 512)), len(data) - at)
     return data[:at] + rng.randbytes(length) + data[at + length :]
 
 
 def drop_range(data: bytes, rng: random.Random) -> bytes:
-    """Bytes are missing in the middle."""
+    """Delete some bytes."""
     at = rng.randrange(len(data))
     return data[:at] + data[at + rng.choice((1, 4, 16, 100)) :]
 
 
 def repeat_range(data: bytes, rng: random.Random) -> bytes:
-    """A block is there twice."""
+    """Insert a second copy of a block."""
     at = rng.randrange(len(data))
     length = rng.choice((1, 16, 64, 500))
     return data[: at + length] + data[at:]
 
 
 def append_garbage(data: bytes, rng: random.Random) -> bytes:
-    """Something follows the end."""
+    """Append zeros or random bytes."""
     return data + rng.choice((bytes(rng.randrange(1, 5000)), rng.randbytes(rng.randrange(1, 300))))
 
 
@@ -85,7 +85,7 @@ MUTATIONS = (cut, flip_bit, set_number, zero_range, garbage_range, drop_range, r
 
 
 def mutate(files: dict[str, bytes], rng: random.Random) -> tuple[dict[str, bytes], str]:
-    """A copy of a folder with one to three things wrong, and words for what was done."""
+    """Return a copy of a folder's files with one to three damages, and a description of them."""
     files = dict(files)
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):

@@ -1,10 +1,10 @@
-"""Fuzzing of what a driver does with datagrams: malformed, truncated, replayed, with spoofed lengths and places,
-random.
+"""Fuzzing of a driver's packet handling with datagrams that are malformed, truncated, replayed, random, or have wrong
+lengths and positions.
 
-``python -m everlog.testing.fuzz.packets --seconds 3600 [--seed N]``: batches go into an image of the compiled code and
-one of its twin, in memory with known bytes around each term; both must write, count and tell the same, and the bytes
-around must stay. Subscribers' positions, which hostile processes may write, and lengths of frames in the terms are made
-up, too. The seed of what fails is printed.
+``python -m everlog.testing.fuzz.packets --seconds 3600 [--seed N]`` inserts batches into an image of the compiled code
+and one of its Python twin, with known bytes around each term in memory. Both must write, count and report the same, and
+the known bytes must not change. Subscribers' positions, which hostile processes may write, and frame lengths in the
+terms are made up, too. A failing seed is printed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from everlog.kernel.socket_address import SocketAddress
 
 TERM_LENGTH = 64 << 10
 GUARD = 4096
-"""Known bytes before and behind each term: more than any datagram's header reaches."""
+"""Known bytes before and after each term: more than any datagram's header reaches."""
 CANARY = 0xA5
 STREAM, INITIAL_TERM_ID = 1001, 0x7FFFFFFE
 SESSIONS = (-77, 5, 0x7FFFFFFF)
-"""With an image, left out, and not known."""
+"""A session with an image, an ignored one, and an unknown one."""
 SOURCE = SocketAddress("10.0.0.1", 40123)
 BATCH = 16
 EXTREMES = (
@@ -55,12 +55,12 @@ HUGE = (1 << 63) - 1
 
 
 class Mismatch(AssertionError):
-    """Compiled code and its twin differ, or something was written where it must not be."""
+    """Compiled code and its twin differ, or bytes outside of the terms were overwritten."""
 
 
 @dataclass
 class Kernel:
-    """The classes of one kind: compiled or twins."""
+    """The modules and classes of one implementation: compiled or Python twins."""
 
     packets: Any
     rebuild: Any
@@ -69,12 +69,12 @@ class Kernel:
 
     @staticmethod
     def twin() -> Kernel:
-        """In Python."""
+        """Return the Python twins."""
         return Kernel(packets_twin, rebuild_twin, memory_twin.Memory, udp_twin.Datagrams)
 
     @staticmethod
     def compiled() -> Kernel:
-        """Raises :class:`MissingDependency` where they are not built."""
+        """Return the compiled modules. Raises :class:`MissingDependency` if they are not built."""
         try:
             packets = importlib.import_module("everlog.aeron.transport.driver.receiver._packets")
             rebuild = importlib.import_module("everlog.aeron.transport.driver.receiver._rebuild")
@@ -86,7 +86,7 @@ class Kernel:
 
 
 class Side:
-    """An image from ``position`` on, by one kind of code."""
+    """An image that starts at ``position``, in one implementation."""
 
     def __init__(self, kernel: Kernel, position: int) -> None:
         self.arena = kernel.memory.allocate(3 * (GUARD + TERM_LENGTH) + GUARD)
@@ -108,15 +108,15 @@ class Side:
         self.sessions.put(STREAM, SESSIONS[0], self.image)
         self.sessions.put(STREAM, SESSIONS[1], None)
         self.batch = kernel.datagrams(BATCH, 2048)
-        self.tell(position)
+        self.set_window(position)
 
-    def tell(self, position: int) -> None:
-        """A status message is sent."""
+    def set_window(self, position: int) -> None:
+        """Set the receive window as if a status message with ``position`` had been sent."""
         self.image.last_sm_position = position
         self.image.over_run_threshold = position + TERM_LENGTH // 2
 
     def take(self, datagrams: list[bytes], transport: int) -> tuple[Any, ...]:
-        """Insert a batch; all that it tells."""
+        """Insert a batch; return everything that the image reports."""
         self.batch.clear()
         for data in datagrams:
             self.batch.add(data, SOURCE)
@@ -126,7 +126,7 @@ class Side:
         return received, *counts, list(sessions.notes), self.image.hwm_position, self.image.time_of_last_packet_ns
 
     def track(self, positions: tuple[int, int]) -> tuple[Any, ...]:
-        """One of the conductor's cycles; all that it tells."""
+        """Run one cycle of the conductor; return everything that the tracker reports."""
         for at, position in zip((16, 24), positions, strict=True):
             self.counters.put_i64(at, position)
         tracker, hwm = self.tracker, self.image.hwm_position
@@ -136,7 +136,7 @@ class Side:
         return has_gap, *rebuilt, *rest, self.counters.get_i64(0), self.counters.get_i64(8)
 
     def check_guards(self) -> None:
-        """Nothing was written outside of the terms."""
+        """Raise :class:`Mismatch` if bytes outside of the terms were overwritten."""
         for i in range(4):
             at = i * (GUARD + TERM_LENGTH)
             if self.arena.read(at, GUARD) != bytes([CANARY]) * GUARD:
@@ -145,14 +145,14 @@ class Side:
 
 @dataclass
 class Maker:
-    """Makes datagrams up. ``position`` is where an honest source would be."""
+    """Generates datagrams. ``position`` is the position that an honest source has reached."""
 
     random: random.Random
     position: int
     sent: list[bytes] = field(default_factory=list)
 
     def datagram(self) -> bytes:
-        """One of any kind."""
+        """Return a datagram of a random kind."""
         kinds: list[Callable[[], bytes]] = [self._honest, self._honest, self._honest, self._mutated, self._mutated]
         kinds += [self._cut, self._replayed, self._random, self._headed, self._heartbeat]
         data = self.random.choice(kinds)()
@@ -218,7 +218,8 @@ class Maker:
 
 
 def run_once(seed: int, kernels: tuple[Kernel, ...], batches: int = 60) -> int:
-    """Some batches into one image of each kind; how many datagrams. Raises :class:`Mismatch`."""
+    """Insert batches into one image of each implementation; return the number of datagrams. Raises
+    :class:`Mismatch`."""
     draw = random.Random(seed)
     start = draw.choice(POSITIONS)
     sides = [Side(kernel, start) for kernel in kernels]
@@ -234,7 +235,7 @@ def run_once(seed: int, kernels: tuple[Kernel, ...], batches: int = 60) -> int:
         consumed = sides[0].tracker.consumption_position
         for side in sides:
             side.tracker.clean_to(consumed - TERM_LENGTH)
-            side.tell(consumed)
+            side.set_window(consumed)
         if draw.random() < 0.1:
             at, length = draw.randrange(0, TERM_LENGTH, 32), draw.choice(EXTREMES)
             for side in sides:
@@ -247,19 +248,19 @@ def run_once(seed: int, kernels: tuple[Kernel, ...], batches: int = 60) -> int:
 
 
 def _positions(draw: random.Random, side: Side) -> tuple[int, int]:
-    """As subscribers have them, or as nobody has."""
+    """Return plausible or impossible positions of the two subscribers."""
     honest = side.tracker.end_position
     made_up = (honest, honest, honest, honest - 64, 0, -1, HUGE, -HUGE, honest + 32, honest + 17)
     return draw.choice(made_up), draw.choice(made_up)
 
 
-def _same(what: str, told: list[Any]) -> None:
-    if any(each != told[0] for each in told):
-        raise Mismatch(f"{what}: {told}" if what != "terms" else "terms differ")
+def _same(what: str, results: list[Any]) -> None:
+    if any(each != results[0] for each in results):
+        raise Mismatch(f"{what}: {results}" if what != "terms" else "terms differ")
 
 
 def fuzz(seconds: float, first_seed: int) -> int:
-    """For so long; how many datagrams. Raises :class:`Mismatch` with the seed."""
+    """Fuzz for ``seconds``; return the number of datagrams. Raises :class:`Mismatch`, which names the seed."""
     kernels = Kernel.compiled(), Kernel.twin()
     end = time.monotonic() + seconds
     seed, count = first_seed, 0
@@ -273,8 +274,8 @@ def fuzz(seconds: float, first_seed: int) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 1 when something was found."""
-    parser = argparse.ArgumentParser(description="Fuzz what a driver does with datagrams.")
+    """Run the command line; return 1 if a seed failed."""
+    parser = argparse.ArgumentParser(description="Fuzz a driver's packet handling.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)

@@ -1,1 +1,1 @@
-"""Stores and servers that tests make."""
+"""Stores that tests generate, and servers that they start."""

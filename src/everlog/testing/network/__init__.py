@@ -1,1 +1,1 @@
-"""A seeded network that loses, doubles, delays and parts, and what runs on it."""
+"""A seeded network that loses, duplicates, delays and partitions, and drivers that run on it."""

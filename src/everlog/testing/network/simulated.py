@@ -1,7 +1,7 @@
 """A simulated network: seeded loss, duplication, reordering, delay and partitions between simulated machines.
 
-Time stands still but for :meth:`SimulatedNetwork.advance`, and nothing is random but by the seed: the same calls in the
-same order give the same network.
+Only :meth:`SimulatedNetwork.advance` moves time, and the seed decides everything random: the same calls in the same
+order give the same behaviour.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Verdict = Callable[[bytes, SocketAddress, SocketAddress], bool]
 
 @dataclass(slots=True, kw_only=True)
 class LinkConditions:
-    """How the network treats datagrams between machines: probabilities, and the least and the longest delay. A
-    reordered datagram comes up to four longest delays (a millisecond at least) late. ``loses`` is asked about every
-    datagram (data, source, target) beside that: for losses that a test chooses."""
+    """How the network treats datagrams between machines: probabilities, and the shortest and the longest delay. A
+    reordered datagram is delayed by up to four more longest delays (at least a millisecond). ``loses`` lets a test
+    choose further losses: it is called with data, source and target of each datagram."""
 
     loss: float = 0.0
     duplication: float = 0.0
@@ -47,7 +47,7 @@ class LinkConditions:
 
 @dataclass(slots=True)
 class Traffic:
-    """What became of datagrams; each copy counts."""
+    """Counts of datagrams by what happened to them; each copy counts."""
 
     sent: int = 0
     delivered: int = 0
@@ -57,13 +57,14 @@ class Traffic:
     cut_off: int = 0
     """Lost to a partition."""
     unreachable: int = 0
-    """For a port that nobody has."""
+    """Sent to a port without a socket, or from an address that the socket is not connected to."""
     overflowed: int = 0
-    """No room in the receiving socket's buffer."""
+    """Dropped because the receiving socket's buffer was full."""
 
 
 class SimulatedNetwork:
-    """Machines and what is under way between them. ``weather`` may be changed at any time."""
+    """Machines and the datagrams in flight between them. ``weather``, the conditions of all links, may be changed at
+    any time."""
 
     def __init__(self, seed: int, weather: LinkConditions | None = None) -> None:
         self.weather = weather or LinkConditions()
@@ -75,7 +76,7 @@ class SimulatedNetwork:
         self._serial = itertools.count()
 
     def machine(self, *addresses: str) -> SimulatedMachine:
-        """A machine with these addresses; each has the loopback ones too."""
+        """Add a machine with these addresses and the loopback addresses."""
         made = SimulatedMachine(self, addresses)
         for address in addresses:
             if address in self._machines:
@@ -84,30 +85,30 @@ class SimulatedNetwork:
         return made
 
     def advance(self, now_ns: int) -> None:
-        """It is later now: what is due can be received."""
+        """Set the time, which never goes back. Datagrams that are due can then be received."""
         self.now_ns = max(self.now_ns, now_ns)
 
     def partition(self, one: Iterable[SimulatedMachine], other: Iterable[SimulatedMachine]) -> None:
-        """Nothing goes between the machines of the two sides any more; what is under way still arrives."""
+        """Stop all traffic between the machines of the two sides; datagrams in flight still arrive."""
         for here, there in itertools.product(list(one), list(other)):
             self._cuts |= {(here.name, there.name), (there.name, here.name)}
 
     def cut(self, source: SimulatedMachine, target: SimulatedMachine) -> None:
-        """Nothing goes from one machine to the other any more; the way back stays."""
+        """Stop traffic from ``source`` to ``target``, but not back."""
         self._cuts.add((source.name, target.name))
 
     def heal(self) -> None:
-        """All machines reach each other again."""
+        """End all partitions and cuts."""
         self._cuts.clear()
 
     def inject(self, data: bytes, source: SocketAddress, target: SocketAddress) -> None:
-        """A datagram from nowhere, with any source: it arrives, whatever the weather."""
+        """Deliver a datagram with any source address, whatever the link conditions."""
         machine = self._machines.get(target.host)
         for sock in [] if machine is None else machine.sockets_at(target):
             sock.enqueue(self.now_ns, next(self._serial), data, source)
 
     def carry(self, sender: SimulatedMachine, data: bytes, source: SocketAddress, target: SocketAddress) -> None:
-        """A socket sent this."""
+        """Carry a datagram that a socket sent."""
         self.traffic.sent += 1
         reached = False
         for machine in self._targets(sender, target):
@@ -147,13 +148,13 @@ class SimulatedNetwork:
                 self.traffic.reordered += 1
                 due += self._random.randint(1, 4 * max(longest, 250_000))
             else:
-                # What is not reordered stays behind what the same machine sent before.
+                # Datagrams that are not reordered stay in the order in which the machine sent them.
                 due = sock.last_due_ns[sender.name] = max(due, sock.last_due_ns.get(sender.name, 0))
             sock.enqueue(due, next(self._serial), data, source)
 
 
 class SimulatedMachine:
-    """One machine's network: see :class:`everlog.aeron.transport.media.network.Network`."""
+    """One machine's view of the network: see :class:`everlog.aeron.transport.media.network.Network`."""
 
     def __init__(self, network: SimulatedNetwork, addresses: Sequence[str]) -> None:
         self.network = network
@@ -163,13 +164,13 @@ class SimulatedMachine:
         self._next_port = FIRST_WILDCARD_PORT
 
     def interfaces(self) -> list[NetworkInterface]:
-        """Its interfaces: loopback, and one with all its addresses."""
+        """Return its interfaces: the loopback, and one with all its addresses."""
         loopback = (InterfaceAddress(SocketAddress("127.0.0.1", 0), 8), InterfaceAddress(SocketAddress("::1", 0), 128))
         own = tuple(InterfaceAddress(each, 64 if each.is_ipv6 else 24) for each in self.addresses)
         return [NetworkInterface("lo", 1, loopback, is_loopback=True), NetworkInterface("eth0", 2, own)]
 
     def open_udp(self, settings: SocketSettings) -> SimulatedSocket:
-        """A socket. Raises ``OSError`` for a port that is taken, or an address that is not the machine's."""
+        """Open a socket. Raises ``OSError`` if the port is taken or the address is not one of the machine's."""
         wanted = settings.bind or SocketAddress("::" if settings.family == socket.AF_INET6 else "0.0.0.0", 0)
         if wanted.family != settings.family:
             raise _refused(errno.EAFNOSUPPORT)
@@ -186,16 +187,17 @@ class SimulatedMachine:
         return made
 
     def selector(self) -> SimulatedSelector[T]:
-        """A selector of its sockets."""
+        """Return a selector for its sockets."""
         return SimulatedSelector()
 
     def sockets_at(self, target: SocketAddress) -> list[SimulatedSocket]:
-        """Who hears what is sent there. Of several at one unicast address only one does, as the system has it."""
+        """Return the sockets that receive datagrams for ``target``. If several share a unicast address, only the newest
+        receives them, as in a real system."""
         heard = [sock for sock in self._sockets if sock.hears(target)]
         return heard if target.is_multicast else heard[-1:]
 
     def source_for(self, bound: SocketAddress, target: SocketAddress) -> SocketAddress:
-        """The address that a receiver sees."""
+        """Return the source address that the receiver of a datagram sees."""
         if not bound.is_any:
             return bound
         if target.host in _LOOPBACK.values():
@@ -206,7 +208,7 @@ class SimulatedMachine:
         return same[0].with_port(bound.port)
 
     def forget(self, sock: SimulatedSocket) -> None:
-        """A socket was closed."""
+        """Remove a socket that was closed."""
         if sock in self._sockets:
             self._sockets.remove(sock)
 
@@ -284,16 +286,16 @@ class SimulatedSocket:
         self._peer = address
 
     def close(self) -> None:
-        """What is queued is lost."""
+        """Close the socket; queued datagrams are lost."""
         self.closed = True
         self.machine.forget(self)
 
     def has_something(self) -> bool:
-        """Whether something is due."""
+        """Whether a datagram can be received now."""
         return bool(self._queue) and self._queue[0][0] <= self.machine.network.now_ns
 
     def hears(self, target: SocketAddress) -> bool:
-        """Whether what is sent there is for this socket."""
+        """Whether the socket receives datagrams for ``target``."""
         if target.port != self.local_address.port or target.family != self.settings.family:
             return False
         if target.is_multicast:
@@ -301,7 +303,7 @@ class SimulatedSocket:
         return self.local_address.is_any or self.local_address.host == target.host
 
     def enqueue(self, due_ns: int, serial: int, data: bytes, source: SocketAddress) -> None:
-        """It will arrive then, if there is room and the peer is right."""
+        """Queue a datagram for ``due_ns``, if there is room and the socket is not connected to another address."""
         if self._peer is not None and source != self._peer:
             self.machine.network.traffic.unreachable += 1
             return
@@ -319,20 +321,20 @@ class SimulatedSelector(Generic[T]):
         self._items: list[tuple[SimulatedSocket, T]] = []
 
     def add(self, sock: UdpSocket, item: T) -> None:
-        """Look at this socket too."""
+        """Watch a socket."""
         assert isinstance(sock, SimulatedSocket)
         self._items.append((sock, item))
 
     def remove(self, sock: UdpSocket) -> None:
-        """Look at it no more."""
+        """Stop watching a socket."""
         self._items = [each for each in self._items if each[0] is not sock]
 
     def ready(self) -> Sequence[T]:
-        """Items of sockets that have something."""
+        """Return the items of sockets that have a datagram to receive."""
         return [item for sock, item in self._items if sock.has_something()]
 
     def numbers(self) -> Sequence[int]:
-        """The system has none of them."""
+        """Return the file descriptors: none, since the sockets are simulated."""
         return []
 
 

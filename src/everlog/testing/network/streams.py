@@ -1,8 +1,8 @@
-"""Network publications on simulated machines: sender agents, endpoints and flow control as they are in a driver, but
-without its conductor and without clients' commands.
+"""Network publications on simulated machines: a driver's sender agents, endpoints and flow control, without its
+conductor and without clients' commands.
 
-Who runs it plays the conductor: :meth:`PublishingMachine.cycle` is one cycle of it and of the sender. Times are
-nanoseconds, and the machines' own.
+The test plays the conductor: :meth:`PublishingMachine.cycle` runs one cycle of the conductor and of the sender. Times
+are nanoseconds of the simulated network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FIRST_SESSION = 77
 
 @dataclass
 class Environment:
-    """A driver's counters, and what it tells nobody here: ``errors``, and requests to a conductor that is not there."""
+    """A driver's counters. It collects ``errors``, and requests to the missing conductor."""
 
     machine: SimulatedMachine
     receiver_id: int = 1
@@ -78,11 +78,11 @@ class Environment:
         self.errors.append(error)
 
     def channel(self, uri: str) -> UdpChannel:
-        """A channel of this machine."""
+        """Parse a channel URI for this machine."""
         return UdpChannel.parse(uri, interfaces=self.machine.interfaces)
 
     def count(self, counter: SystemCounter) -> int:
-        """What one of the driver's counters says."""
+        """Return the value of one of the driver's counters."""
         return self.system[counter].get()
 
 
@@ -97,7 +97,7 @@ class Publishing:
 
     @property
     def sender_position(self) -> int:
-        """How far it is sent."""
+        """The position up to which the publication is sent."""
         return self.publication.consumer_position
 
 
@@ -117,7 +117,7 @@ class PublishingMachine:
         self.proxy = SenderProxy(self.sender)
 
     def cycle(self, now_ns: int) -> int:
-        """One cycle of the sender, and of the conductor; how much was done."""
+        """Run one cycle of the sender and of the conductor; return the amount of work done."""
         self.now_ns = now_ns
         work = self.sender.do_work(now_ns, now_ns // NS_PER_MS)
         for publishing in self.publications:
@@ -125,12 +125,12 @@ class PublishingMachine:
         return work
 
     def time_event(self) -> None:
-        """The conductor looks at the time."""
+        """Run the conductor's timer event for each publication."""
         for publishing in self.publications:
             publishing.publication.on_time_event(self.now_ns, self.now_ns // NS_PER_MS, self)
 
     def add_publication(self, uri: str, stream_id: int) -> Publishing:
-        """An exclusive publication on a channel of its own."""
+        """Add an exclusive publication with its own channel endpoint."""
         surroundings, channel = self.surroundings, self.surroundings.channel(uri)
         registration_id = next(surroundings.ids)
         status = stream_counters.send_channel_status(surroundings.counters, registration_id, uri, 0)
@@ -170,24 +170,24 @@ class PublishingMachine:
             is_exclusive=True,
         )
 
-    # What publications tell the conductor
+    # Callbacks from publications to the conductor
 
     def cleanup_spies(self, publication: NetworkPublication) -> None:
-        """There are none."""
+        """Do nothing: there are no spies."""
 
     def cleanup_publication(self, publication: NetworkPublication) -> None:
-        """Its time is over."""
+        """Remove a publication whose linger time has passed."""
         self.proxy.remove_network_publication(publication)
 
     def notify_unavailable_image_link(self, resource_id: int, link: Any) -> None:
-        """There are no spies."""
+        """Do nothing: there are no spies."""
 
     def notify_available_image_link(self, *arguments: Any) -> None:
-        """There are no spies."""
+        """Do nothing: there are no spies."""
 
 
 def publication_counters(counters: Counters, name: StreamName, position: int) -> PublicationCounters:
-    """A publication's counters, where its stream begins."""
+    """Allocate a publication's counters, set to the position at which its stream begins."""
     made = PublicationCounters(
         stream_counters.publisher_position(counters, name, 0, is_exclusive=True),
         stream_counters.publisher_limit(counters, name, 0),

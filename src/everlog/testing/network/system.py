@@ -1,8 +1,8 @@
-"""Whole systems of media drivers and clients in one thread: real agents, a simulated network, and a clock that goes
-only when :meth:`TransportSystem.advance` is called. The same seed gives the same run.
+"""Whole systems of media drivers and clients in one thread: real agents, a simulated network, and a clock that only
+:meth:`TransportSystem.step` and the methods that call it move. The same seed gives the same run.
 
-A driver's agents have their turns in another order in each step. A client that waits for its driver lets time go on for
-everybody, so programs are written as they are for real::
+Each step runs the drivers' agents in a random order. A client that waits for its driver lets time go on for the whole
+system, so that programs are written as for a real driver::
 
     system = TransportSystem(seed=1, weather=LinkConditions(loss=0.05))
     here, there = system.driver("10.0.0.1"), system.driver("10.0.0.2")
@@ -39,18 +39,18 @@ LOSS_REPORT_LENGTH = 64 << 10
 
 
 class SystemStopped(AssertionError):
-    """What was waited for did not happen in time. The text has the seed."""
+    """The awaited condition did not hold in time. The text has the seed."""
 
 
 class Agent(Protocol):
-    """One of a driver's."""
+    """One of a driver's agents."""
 
     def do_work(self, now_ns: int, now_ms: int) -> int: ...
     def close(self) -> None: ...
 
 
 class TransportSystem:
-    """Drivers on machines of one network. Between two steps ``step_ns`` go by."""
+    """Drivers on the machines of one network. Each step lasts ``step_ns``."""
 
     def __init__(self, seed: int, weather: LinkConditions | None = None, step_ns: int = STEP_NS) -> None:
         self.seed = seed
@@ -67,12 +67,12 @@ class TransportSystem:
         return START_MS + (self.now_ns - START_NS) // NS_PER_MS
 
     def driver(self, address: str, **settings: Any) -> SimulatedDriver:
-        """A driver on a machine of its own. ``settings`` are fields of the configuration."""
+        """Add a driver on a new machine. ``settings`` are fields of the configuration."""
         self.drivers.append(SimulatedDriver(self, address, settings))
         return self.drivers[-1]
 
     def step(self, step_ns: int | None = None) -> int:
-        """Time goes on, and each agent has its turn; how much was done."""
+        """Advance the time, then run each agent and each client once; return the amount of work done."""
         self.now_ns += self.step_ns if step_ns is None else step_ns
         self.network.advance(self.now_ns)
         agents = [agent for driver in self.drivers for agent in driver.agents]
@@ -84,7 +84,7 @@ class TransportSystem:
         return work
 
     def advance(self, duration_ns: int, step_ns: int = NS_PER_MS) -> None:
-        """Let time go on for so long, by steps that may be longer than ``self.step_ns``."""
+        """Run for ``duration_ns``, in steps of ``step_ns``, which may be longer than ``self.step_ns``."""
         end_ns = self.now_ns + duration_ns
         while self.now_ns < end_ns:
             self.step(min(step_ns, end_ns - self.now_ns))
@@ -92,8 +92,8 @@ class TransportSystem:
     def run_until(
         self, condition: Callable[[], bool], timeout_ns: int = 60 * NS_PER_S, step_ns: int | None = None
     ) -> None:
-        """Step until ``condition`` holds; ``step_ns``: by longer steps, where a timeout is waited for. Raises
-        :class:`SystemStopped` when it does not in time."""
+        """Step until ``condition`` holds. Raises :class:`SystemStopped` if it does not within ``timeout_ns``. A longer
+        ``step_ns`` shortens the wait for a timeout."""
         end_ns = self.now_ns + timeout_ns
         while not condition():
             if self.now_ns >= end_ns:
@@ -103,7 +103,7 @@ class TransportSystem:
 
 
 class SimulatedDriver:
-    """A media driver in private memory, and its clients."""
+    """A media driver that shares no memory with other processes, and its clients."""
 
     def __init__(self, system: TransportSystem, address: str, settings: dict[str, Any]) -> None:
         self.system = system
@@ -140,7 +140,7 @@ class SimulatedDriver:
         self.parts.conductor.do_work(system.now_ns, system.now_ms)
 
     def client(self, **options: Any) -> Aeron:
-        """A client without threads: steps of the system do its work."""
+        """Add a client without threads: the system's steps do its work."""
         memory = DriverMemory(
             self.cnc.to_driver,
             self.cnc.to_clients,
@@ -159,9 +159,9 @@ class SimulatedDriver:
         self.system.advance(max(round(seconds * NS_PER_S), self.system.step_ns))
 
     def count(self, counter: SystemCounter) -> int:
-        """What one of the driver's counters says."""
+        """Return the value of one of the driver's counters."""
         return self.parts.system_counters[counter].get()
 
     def errors(self) -> list[str]:
-        """The driver's distinct errors."""
+        """Return the driver's distinct errors."""
         return [entry.text for entry in read_errors(self.cnc.error_log.view())]

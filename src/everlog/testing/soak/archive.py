@@ -1,11 +1,11 @@
-"""Recorders of Aeron archives, killed at random moments: ``python -m everlog.testing.soak.archive``.
+"""Soak test that kills recorders of Aeron archives at random moments: ``python -m everlog.testing.soak.archive``.
 
-Two archives, one ``written`` and one ``synced``, each have a process that records into two recordings in every way,
-stops and extends them, and begins a new one now and then. It tells the parent over a pipe what was acknowledged to it.
-The parent kills one with SIGKILL, opens its archive, which recovers it, and checks that everything acknowledged is
-there, whole and in order, and nothing that was not recorded; then the process is started again, extends, and goes on.
-In the end everything is read once more, and ``verify`` must find no fault. The same seed gives the same victims and
-pauses; what they are doing at that moment the system decides.
+Each of two archives, one ``written`` and one ``synced``, has a worker process. It writes to two recordings in every
+way, stops and extends them, and now and then begins a new one. It reports acknowledged messages to the parent over a
+pipe. The parent kills a worker with SIGKILL and opens its archive, which recovers it. It checks that every acknowledged
+message is there, whole and in order, and that every message there was recorded. Then it restarts the worker, which
+extends the recordings. At the end the parent reads everything again, and ``verify`` must find no fault. The same seed
+gives the same victims and pauses; the system's scheduling decides what a victim is doing when it is killed.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ CHANNEL = "aeron:ipc?term-length=64k"
 STREAM_ID = 1001
 MAX_PAUSE_S = 0.06
 MOST_AT_ONCE = 8
-"""Messages that are recorded with one call: so many may be there without having been acknowledged."""
+"""The most messages recorded with one call, and so the most that can be there without an acknowledgement."""
 STARTED, ACKNOWLEDGED = 0, 1
-"""What a worker tells: a new recording's id; or recording, start, number and position behind it."""
+"""Kinds of a worker's reports: a new recording's id; or recording, start, number of a message and the position after
+it."""
 
 Key = tuple[int, int, int]
-"""Of a message: the recording, how often the worker was started before, the message's number since then."""
+"""Identifies a message: recording id, how often the worker was started before, number of the message since then."""
 
 
 def payload_of(key: Key) -> bytes:
-    """A message's content, by which it is known whether it is whole: no zeros, up to three fragments."""
+    """Return a message's content, which follows from its key: no zeros, up to three fragments."""
     text = b"%d.%d.%d." % key
     return text + bytes(1 + (key[2] * 7 + i) % 255 for i in range(key[2] * 31 % (3000 if key[2] % 5 == 0 else 400)))
 
 
 def key_of(payload: bytes) -> Key | None:
-    """Which message it is; ``None`` for none, or a damaged one."""
+    """Return the key of a message; ``None`` if it is damaged or not from this test."""
     words = payload.split(b".", 3)[:3]
     if len(words) < 3 or not all(word.isdigit() for word in words):
         return None
@@ -60,13 +61,13 @@ def key_of(payload: bytes) -> Key | None:
 
 
 def open_to_record(folder: str, durability: str) -> Archive:
-    """The archive, made if need be; who was killed keeps it no longer than its lock."""
+    """Open the archive, creating it if needed. The liveness timeout is 0, so that a killed owner does not block it."""
     return create(folder, exist_ok=True, durability=durability, segment_length=64 << 10, liveness_timeout_s=0)
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of it. ``complaints`` are what must not be."""
+    """Counts of a run. ``complaints`` are the errors found."""
 
     kills: int = 0
     acknowledged: int = 0
@@ -86,7 +87,7 @@ class Result:
 
 
 class Recording:
-    """One recording of a worker, and the number of its next message."""
+    """One of a worker's recordings, and the number of its next message."""
 
     def __init__(self, archive: Archive, start: int, news: int, recording_id: int | None = None) -> None:
         self._archive = archive
@@ -100,13 +101,13 @@ class Recording:
             self._recorder = archive.extend_recording(recording_id)
 
     def record(self, rng: random.Random) -> None:
-        """A few messages, by one call or another, and tell that they were acknowledged."""
+        """Record a few messages in one of the possible ways, and report that they were acknowledged."""
         recorder, count = self._recorder, rng.choice((1, 1, 1, 2, MOST_AT_ONCE))
         first, self._number = self._number, self._number + count
         payloads = [payload_of((recorder.recording_id, self._start, number)) for number in range(first, self._number)]
         position = self._given(recorder, payloads, rng)
-        told = ACKNOWLEDGED, recorder.recording_id, self._start, self._number - 1, position
-        os.write(self._news, b"%d %d %d %d %d\n" % told)
+        report = ACKNOWLEDGED, recorder.recording_id, self._start, self._number - 1, position
+        os.write(self._news, b"%d %d %d %d %d\n" % report)
 
     @staticmethod
     def _given(recorder: Recorder, payloads: list[bytes], rng: random.Random) -> int:
@@ -119,13 +120,13 @@ class Recording:
         return recorder.sync() if rng.random() < 0.1 else recorder.flush()
 
     def stop_and_extend(self) -> None:
-        """Which writes to the catalog twice."""
+        """Stop the recording and extend it, which writes to the catalog twice."""
         self._recorder.stop()
         self._recorder = self._archive.extend_recording(self._recorder.recording_id)
 
 
 def record_messages(folder: str, durability: str, start: int, news: int) -> NoReturn:
-    """Record for ever, and tell all that was acknowledged."""
+    """Record until killed, and report what was acknowledged."""
     rng = random.Random(f"{durability}.{start}")
     archive = open_to_record(folder, durability)
     known = [recording.recording_id for recording in archive.recordings()]
@@ -144,7 +145,7 @@ def record_messages(folder: str, durability: str, start: int, news: int) -> NoRe
 
 
 class Watched:
-    """One archive: what its worker was told, and up to where that was found to be there."""
+    """One archive: what was acknowledged to its worker, and how far the parent has checked it."""
 
     def __init__(self, folder: str, durability: str, result: Result) -> None:
         self.folder = folder
@@ -159,19 +160,19 @@ class Watched:
     def _complain(self, text: str) -> None:
         self._result.complaints.append(f"{self.durability}: {text}")
 
-    def _note(self, told: list[int]) -> None:
-        if told[0] == STARTED:
-            if told[1] in self._acknowledged:
-                self._complain(f"recording id {told[1]} was given twice")
-            self._acknowledged.setdefault(told[1], {})
+    def _note(self, report: list[int]) -> None:
+        if report[0] == STARTED:
+            if report[1] in self._acknowledged:
+                self._complain(f"recording id {report[1]} was given twice")
+            self._acknowledged.setdefault(report[1], {})
             return
-        _, recording_id, start, number, position = told
+        _, recording_id, start, number, position = report
         self._result.acknowledged += number - self._acknowledged[recording_id].get(start, -1)
         self._acknowledged[recording_id][start] = number
         self._positions[recording_id] = position
 
     def check(self) -> None:
-        """Open the archive after a kill, and read what is new."""
+        """Open the archive after a kill, and read what was recorded since the last check."""
         try:
             with open_to_record(self.folder, self.durability) as archive:
                 self._result.recovered += bool(archive.recovered)
@@ -210,7 +211,7 @@ class Watched:
         self._seen[recording_id, start] = number
 
     def check_all(self) -> None:
-        """Read everything once more, and verify."""
+        """Read everything again, and verify."""
         self._checked, self._seen = {}, {}
         self.check()
         self._result.recordings += len(self._checked)
@@ -222,7 +223,7 @@ class Watched:
 
 
 class Soak:
-    """One run in ``folder``, which holds nothing yet."""
+    """One run in ``folder``, which is empty."""
 
     def __init__(self, folder: str, *, kills: int, seed: int) -> None:
         self._kills = kills
@@ -232,7 +233,7 @@ class Soak:
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> Result:
-        """Kill, open, check, start again."""
+        """Kill a worker, check its archive, restart the worker; repeat. Return the counts."""
         try:
             for watched in self._archives:
                 watched.worker.start(self._selector)
@@ -272,11 +273,11 @@ class Soak:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 if something is wrong."""
+    """Run the command line; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.archive", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("folder", nargs="?", type=Path, help="on the file system to be tried; default: a temporary one")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
         result = Soak(folder, kills=chosen.kills, seed=chosen.seed).run()

@@ -1,10 +1,10 @@
-"""Writers and subscribers of one journal, killed at random moments: ``python -m everlog.testing.soak.jlog``.
+"""Soak test that kills writers and subscribers of one journal: ``python -m everlog.testing.soak.jlog``.
 
-Three writers (``written``, ``synced``, ``buffered``) and three subscribers are processes of their own. Each tells the
-parent over a pipe what was acknowledged to it, or given to it. The parent kills one with SIGKILL, starts it again, and
-so on; in the end it checks that every acknowledged message reached every subscriber, whole, in the order of its writer,
-that no message is in the journal twice, and that ``verify`` finds no fault. The same seed gives the same victims and
-pauses; what they are doing at that moment the system decides.
+Three writers (``written``, ``synced``, ``buffered``) and three subscribers are separate processes. Each reports to the
+parent over a pipe which messages it got acknowledged or received. The parent kills one with SIGKILL, restarts it, and
+repeats that. At the end it checks that every subscriber received every acknowledged message, whole and in its writer's
+order, that no message is in the journal twice, and that ``verify`` finds no fault. The same seed gives the same victims
+and pauses; the system's scheduling decides what a victim is doing when it is killed.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ SUBSCRIBERS = ("one", "two", "three")
 MAX_PAUSE_S = 0.06
 SECONDS_WITHOUT_NEWS = 1.0
 MOST_AT_ONCE = 8
-"""Messages that a writer appends with one call: so many may be there without having been acknowledged."""
+"""The most messages appended with one call, and so the most that can be there without an acknowledgement."""
 
 Key = tuple[int, int, int]
-"""Of a message: the writer, how often that was started before, the message's number since then."""
+"""Identifies a message: writer, how often the writer was started before, number of the message since then."""
 
 
 def payload_of(key: Key) -> bytes:
-    """A message's content, by which it is known whether it is whole."""
+    """Return a message's content, which follows from its key."""
     text = b"%d.%d.%d." % key
     return text + bytes((key[2] * 7 + i) & 255 for i in range(key[2] * 31 % 400))
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of it. ``complaints`` are what must not be."""
+    """Counts of a run. ``complaints`` are the errors found."""
 
     kills: int = 0
     acknowledged: int = 0
@@ -67,7 +67,7 @@ class Result:
 
 
 def write_messages(journal: str, number: int, start: int, news: int) -> NoReturn:
-    """Append for ever, and tell each message that was acknowledged."""
+    """Append until killed, and report each message that was acknowledged."""
     rng = random.Random(f"{number}.{start}")
     durability = DURABILITIES[number]
     writer = Writer(journal, durability=durability, buffer_bytes=4000 if durability == "buffered" else None)
@@ -86,15 +86,15 @@ def write_messages(journal: str, number: int, start: int, news: int) -> NoReturn
 
 
 def read_messages(journal: str, number: int, start: int, news: int, timeout_s: float | None = None) -> None:
-    """Read, tell each message, and write a checkpoint now and then."""
+    """Read, report each message, and write a checkpoint now and then."""
     rng = random.Random(f"{number}.{start}")
     every = (None, 1, 10)[number]
     with Subscriber(journal, SUBSCRIBERS[number], checkpoint_every=every) as subscriber:
         for message in subscriber.follow(timeout_s):
             key = message.payload.split(b".", 3)[:3]
             is_whole = len(key) == 3 and message.payload == payload_of((int(key[0]), int(key[1]), int(key[2])))
-            told = b" ".join(key) if is_whole else b"-1 -1 -1"
-            os.write(news, told + b" %d\n" % message.address)
+            report = b" ".join(key) if is_whole else b"-1 -1 -1"
+            os.write(news, report + b" %d\n" % message.address)
             if every is None and rng.random() < 0.05:
                 subscriber.checkpoint()
 
@@ -103,18 +103,18 @@ def read_messages(journal: str, number: int, start: int, news: int, timeout_s: f
 
 
 class Worker:
-    """A child, started again each time after it was killed; ``tell`` gets each line that it writes."""
+    """A child process that is restarted after each kill. ``on_report`` gets the numbers of each line that it writes."""
 
-    def __init__(self, work: Callable[[int, int], None], tell: Callable[[list[int]], None]) -> None:
+    def __init__(self, work: Callable[[int, int], None], on_report: Callable[[list[int]], None]) -> None:
         self.starts = 0
         self.pid = 0
         self.news = -1
         self._work = work
-        self._tell = tell
+        self._on_report = on_report
         self._rest = b""
 
     def start(self, selector: selectors.BaseSelector) -> None:
-        """Fork."""
+        """Fork the child."""
         self.news, write_end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -132,16 +132,16 @@ class Worker:
         selector.register(self.news, selectors.EVENT_READ, self)
 
     def listen(self) -> bool:
-        """Take what there is to read; False at its end."""
+        """Read the child's reports; ``False`` at their end."""
         data = os.read(self.news, 1 << 16)
         lines = (self._rest + data).split(b"\n")
         self._rest = lines.pop()
         for line in lines:
-            self._tell([int(word) for word in line.split()])
+            self._on_report([int(word) for word in line.split()])
         return bool(data)
 
     def end(self, selector: selectors.BaseSelector, signal_number: int | None) -> int:
-        """Kill it, or let it come to its end; how it ended."""
+        """Kill the child, or wait for its end if ``signal_number`` is ``None``; return its wait status."""
         if signal_number is not None:
             os.kill(self.pid, signal_number)
         while self.listen():
@@ -153,7 +153,7 @@ class Worker:
 
 
 class Soak:
-    """One run in ``journal``, a path where nothing is."""
+    """One run in ``journal``, a path that does not exist yet."""
 
     def __init__(self, journal: str, *, kills: int, seed: int, segment_bytes: int = 20_000) -> None:
         self._journal = journal
@@ -175,8 +175,8 @@ class Soak:
     def _subscriber(self, number: int) -> Callable[[int, int], None]:
         return lambda start, news: read_messages(self._journal, number, start, news)
 
-    def _note_acknowledged(self, told: list[int]) -> None:
-        number, start, last = told
+    def _note_acknowledged(self, report: list[int]) -> None:
+        number, start, last = report
         keys = self._acknowledged[number]
         first = keys[-1][2] + 1 if keys and keys[-1][1] == start else 0
         keys.extend((number, start, sequence) for sequence in range(first, last + 1))
@@ -184,8 +184,8 @@ class Soak:
     def _noter(self, subscriber: int) -> Callable[[list[int]], None]:
         given = self._given[subscriber]
 
-        def note(told: list[int]) -> None:
-            *words, address = told
+        def note(report: list[int]) -> None:
+            *words, address = report
             key = (words[0], words[1], words[2])
             self._result.given += 1
             if key not in given:
@@ -201,7 +201,7 @@ class Soak:
         self._result.complaints.append(text)
 
     def run(self) -> Result:
-        """Kill, start again, and check."""
+        """Kill and restart workers, then check the journal. Return the counts."""
         workers = [*self._writers, *self._subscribers]
         try:
             for worker in workers:
@@ -235,7 +235,7 @@ class Soak:
         worker.pid = 0
 
     def _write_the_last(self) -> None:
-        """Which also writes out what the buffered writer left, and cuts a torn message away."""
+        """Append a last message, which also writes out what the buffered writer left and cuts off a torn message."""
         key = (0, self._writers[0].starts, 0)
         with Writer(self._journal) as writer:
             writer.append(payload_of(key))
@@ -265,12 +265,12 @@ class Soak:
             for number in range(len(DURABILITIES)):
                 order = [key for key in given if key[0] == number]
                 if order != sorted(order):
-                    self._complain(f"{name} got messages of writer {number} in another order")
+                    self._complain(f"{name} got messages of writer {number} in the wrong order")
             invented = [key for key in given if key[2] >= most.get(key[:2], -1) + MOST_AT_ONCE]
             if invented:
                 self._complain(f"{name} got {len(invented)} messages that nobody wrote, such as {invented[0]}")
             if list(given.values()) != sorted(given.values()):
-                self._complain(f"{name} got new messages behind later ones")
+                self._complain(f"{name} got new messages after later ones")
         with JlogStore.open(LocalWritableStorage(self._journal), {}) as store:
             for fault in store.verify().faults:
                 if fault.severity.value == "fault":
@@ -279,12 +279,12 @@ class Soak:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 if something is wrong."""
+    """Run the command line; return 1 if there are complaints."""
     parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.jlog", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--segment-bytes", type=int, default=20_000)
-    parser.add_argument("folder", nargs="?", type=Path, help="on the file system to be tried; default: a temporary one")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="everlog-soak-") as folder:
         journal = os.path.join(folder, "journal")

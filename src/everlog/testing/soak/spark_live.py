@@ -1,10 +1,10 @@
-"""A live query whose driver is killed at random moments: ``python -m everlog.testing.soak.spark_live --kills 20``.
+"""Soak test that kills the driver of a live Spark query: ``python -m everlog.testing.soak.spark_live --kills 20``.
 
-This process writes a journal, two recordings and two channels without a pause. Another one runs Spark, with all its
-processes: a query over these stores that writes each batch to a folder of its own, which a batch that is run again
-overwrites (``foreach``), or to Spark's Parquet sink (``parquet``). It is killed with SIGKILL and started again from its
-checkpoint, and so on; at last it runs to the end of what is there. Then each message must be in the output once, whole.
-The same seed gives the same pauses; what the driver is doing at that moment the system decides.
+This process continuously writes a journal, two recordings and two channels. A second process group runs Spark with a
+query over these stores. The query writes each batch to its own folder, which a repeated batch overwrites (``foreach``),
+or to Spark's Parquet sink (``parquet``). The parent kills the driver with SIGKILL, restarts it from its checkpoint, and
+repeats that. The last driver runs until it has read everything. Then each message must be in the output once, whole.
+The same seed gives the same pauses; the system's scheduling decides what the driver is doing when it is killed.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ SECONDS_TO_START = 240.0
 MAX_SECONDS_BEFORE_A_KILL = 2.0
 SECONDS_FOR_A_BATCH = 60.0
 KILLS_BEFORE_A_BATCH = 0.25
-"""This part of all kills come right after the start; the others once a batch is done."""
+"""The fraction of kills that come right after the start; the others come once a batch is done."""
 SECONDS_TO_FINISH = 600.0
 MESSAGES_A_SECOND = 100
-"""In each of five streams."""
+"""For each of the five streams."""
 
 
 def message(number: int) -> bytes:
-    """The number, a checksum, and a content of a length that depends on the number."""
+    """Return a message: a checksum, its number, and bytes whose value and length depend on the number."""
     body = b"%d " % number + bytes(number % 251 for _ in range(number * 7919 % 1900))
     return b"%08x " % zlib.crc32(body) + body
 
 
 def number_of(payload: bytes) -> int:
-    """Raises :class:`ValueError` for what is no whole message."""
+    """Return a message's number. Raises :class:`ValueError` if the message is damaged."""
     checksum, body = payload[:8], payload[9:]
     if int(checksum, 16) != zlib.crc32(body):
         raise ValueError(f"a damaged message: {payload[:40]!r}")
@@ -61,7 +61,7 @@ def number_of(payload: bytes) -> int:
 
 @dataclass(slots=True)
 class Stores:
-    """What is written; ``counts`` are the messages of each stream so far."""
+    """The stores that a thread writes. ``counts`` is the number of messages so far, by stream."""
 
     folder: Path
     counts: Counter[str] = field(default_factory=Counter)
@@ -70,7 +70,7 @@ class Stores:
     _failure: BaseException | None = None
 
     def start(self) -> None:
-        """Make the stores and begin to write."""
+        """Create the stores and start writing."""
         self.folder.mkdir(parents=True)
         jlog.create(self.folder / "journal", segment_bytes=1 << 16)
         ready = threading.Event()
@@ -106,7 +106,7 @@ class Stores:
             ready.set()
 
     def finish(self) -> None:
-        """Write no more."""
+        """Stop writing. Raises what failed in the writing thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -114,11 +114,11 @@ class Stores:
             raise self._failure
 
 
-# The driver, a process of its own
+# The driver, which runs in its own process
 
 
 def drive(folder: Path, sink: str, *, is_last: bool) -> None:
-    """Run the query until it is killed; the last one until it has read all."""
+    """Run the query until killed; with ``is_last`` until it has read everything."""
     from everlog.spark.session import local_session
 
     spark = local_session("everlog soak", cores=2)
@@ -144,7 +144,7 @@ def _overwrite(folder: Path) -> Callable[[DataFrame, int], None]:
 
 @contextlib.contextmanager
 def driver(folder: Path, sink: str, *, is_last: bool = False) -> Any:
-    """The process, once its query runs; killed at the end, whatever it is doing, with all that it started."""
+    """Start a driver and yield its process once the query runs. At the end, kill it and all processes it started."""
     command = [sys.executable, "-m", __spec__.name, "--drive", str(folder), "--sink", sink]
     environment = os.environ | {"TMPDIR": str(folder / "tmp")}
     with (folder / "driver.log").open("ab") as log:
@@ -175,9 +175,9 @@ def _tail(folder: Path) -> str:
 # The parent
 
 
-def soak(folder: Path, kills: int, sink: str, seed: int, tell: Callable[[str], None] = print) -> Counter[str]:
-    """Kill the driver so many times; the messages of each stream, all of which are in the output once. Raises
-    :class:`AssertionError`, with the seed in it."""
+def soak(folder: Path, kills: int, sink: str, seed: int, report: Callable[[str], None] = print) -> Counter[str]:
+    """Kill the driver ``kills`` times, then check the output; return the number of messages by stream. Raises
+    :class:`AssertionError`, which names the seed, unless each message is in the output once."""
     rng = random.Random(seed)
     (folder / "tmp").mkdir(parents=True)
     stores = Stores(folder / "stores")
@@ -193,19 +193,19 @@ def soak(folder: Path, kills: int, sink: str, seed: int, tell: Callable[[str], N
                 if process.poll() is not None:
                     raise RuntimeError(f"seed {seed}: the driver ended by itself:\n{_tail(folder)}")
             ran_s = time.monotonic() - begin
-            tell(f"killed {kill + 1} of {kills} after {ran_s:.1f} s and {_batches(folder) - before} batches")
+            report(f"killed {kill + 1} of {kills} after {ran_s:.1f} s and {_batches(folder) - before} batches")
     finally:
         stores.finish()
     with driver(folder, sink, is_last=True) as process:
         if process.wait(SECONDS_TO_FINISH):
             raise RuntimeError(f"seed {seed}: the last driver failed:\n{_tail(folder)}")
     check(folder, stores.counts, sink, seed)
-    tell(f"{sum(stores.counts.values())} messages, each once, in {_batches(folder)} batches")
+    report(f"{sum(stores.counts.values())} messages, each once, in {_batches(folder)} batches")
     return stores.counts
 
 
 def _batches(folder: Path) -> int:
-    """How many were committed; Spark keeps the last notes of them only."""
+    """Count the committed batches by the highest number, since Spark deletes the files of earlier commits."""
     commits = folder / "checkpoint" / "commits"
     names = os.listdir(commits) if commits.exists() else []
     return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
@@ -234,7 +234,7 @@ def check(folder: Path, counts: Counter[str], sink: str, seed: int) -> None:
 
 
 def _output(folder: Path, sink: str) -> list[tuple[str, bytes]]:
-    """Rows of the files that count: of Spark's sink those in its log, which only Spark reads."""
+    """Return stream and payload of each row. Only Spark can read the sink's log, which lists the valid files."""
     import pyarrow.parquet as pq
 
     if sink == "parquet":
@@ -250,9 +250,9 @@ def _output(folder: Path, sink: str) -> list[tuple[str, bytes]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; 1 where a message was lost or came twice."""
+    """Run the command line; return 1 if a message was lost or came twice."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, help="where to work; else a new folder of the system")
+    parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--sink", choices=SINKS, default="foreach")

@@ -1,1 +1,1 @@
-"""Storages in memory, counted, faulty, and cut off from power."""
+"""Storages for tests: in memory, with counted calls, with faults, and with power cuts."""

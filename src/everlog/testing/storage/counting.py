@@ -1,4 +1,4 @@
-"""A storage that counts what is asked of it: tests hold that against a bound, and what never ends fails at once."""
+"""A storage that counts its calls: tests compare them with a bound, and an endless loop fails at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from everlog.testing.storage.delegating import DelegatingStorage
 
 
 class TooManyCalls(AssertionError):
-    """More was asked than the limit allows."""
+    """There were more calls than the limit allows."""
 
 
 class CountingStorage(DelegatingStorage):
-    """Another storage, counted. ``calls`` tells how often each thing was asked for; each entry of a listing counts,
-    for it costs a system call. ``byte_count`` are the bytes that were read. Raises :class:`TooManyCalls` beyond
-    ``limit`` calls in all."""
+    """Counts the calls of another storage. ``calls`` counts them by kind; each entry of a listing counts, since it
+    costs a system call. ``byte_count`` is the number of bytes read. Raises :class:`TooManyCalls` beyond ``limit`` calls
+    in all."""
 
     def __init__(self, inner: Storage, limit: int | None = None) -> None:
         super().__init__(inner)
@@ -26,44 +26,44 @@ class CountingStorage(DelegatingStorage):
 
     @property
     def call_count(self) -> int:
-        """Calls of all kinds."""
+        """The number of calls of all kinds."""
         return self.calls.total()
 
     def count(self, what: str) -> None:
-        """Count one call."""
+        """Count one call. Raises :class:`TooManyCalls` beyond the limit."""
         self.calls[what] += 1
         if self.limit is not None and self.call_count > self.limit:
             raise TooManyCalls(f"over {self.limit} calls: {dict(self.calls)}")
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """Counts each entry."""
+        """Count one call and each entry."""
         self.count("entries")
         for entry in super().entries(folder):
             self.count("entry")
             yield entry
 
     def names(self, folder: str = "") -> list[str]:
-        """Counts as one, as it is one for the system."""
+        """Count one call, since it is one system call."""
         self.count("names")
         return super().names(folder)
 
     def exists(self, name: str) -> bool:
-        """Counted."""
+        """Count one call."""
         self.count("exists")
         return super().exists(name)
 
     def size(self, name: str) -> int:
-        """Counted."""
+        """Count one call."""
         self.count("size")
         return super().size(name)
 
     def open(self, name: str) -> CountingFile:
-        """A file whose calls count."""
+        """Open a file whose calls count, too."""
         self.count("open")
         return CountingFile(super().open(name), self)
 
     def read_all(self, name: str) -> bytes:
-        """Counts as one."""
+        """Count one call and its bytes."""
         self.count("read_all")
         data = super().read_all(name)
         self.byte_count += len(data)
@@ -79,26 +79,26 @@ class CountingFile(FileBase):
         self._storage = storage
 
     def size(self) -> int:
-        """Counted."""
+        """Count one call."""
         self._storage.count("file size")
         return self._inner.size()
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Counted, with its bytes."""
+        """Count one call and its bytes."""
         self._storage.count("read")
         data = self._inner.read_at(offset, length)
         self._storage.byte_count += len(data)
         return data
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Counted, with its bytes."""
+        """Count one call and its bytes."""
         self._storage.count("read")
         count = self._inner.read_into(offset, buffer)
         self._storage.byte_count += count
         return count
 
     def next_data(self, offset: int) -> int:
-        """Counted."""
+        """Count one call."""
         self._storage.count("next data")
         return self._inner.next_data(offset)
 

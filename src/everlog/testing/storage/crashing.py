@@ -1,15 +1,16 @@
-"""A folder in memory that forgets what was not synced: what tests of writers crash.
+"""A folder in memory that loses what was not synced, for crash tests of writers.
 
-It behaves as the strict reading of POSIX allows, which is less than what most file systems do:
+It keeps no more than a strict reading of POSIX guarantees, which is less than most file systems keep:
 
-* what is written to a file is on disk after the file's ``sync``; before that any part of it may be, in any order, in
-  whole pages of 512 or 4096 bytes; parts of a lengthened file that are not there are zeros;
-* a name that was made, replaced or deleted is so on disk after ``sync_folder``; before that each name by itself may be
-  in any state that it has had since the last one, or, with ``ordered_names``, all are as they were at one moment, as in
-  file systems with a journal, where a rename is done or not. Syncing a file does not keep its name;
-* bytes of one page never come from two different moments.
+* Written bytes are on disk after the file's ``sync``. Before that any part of them may be, in any order, in whole pages
+  of 512 or 4096 bytes; missing parts of a lengthened file are zeros.
+* A created, replaced or deleted name is on disk after ``sync_folder``. Before that each name may be in any state that
+  it has had since the last ``sync_folder``, independently of other names. With ``ordered_names`` all names are as they
+  were at one moment, as in file systems with a journal, where a rename is done or not. Syncing a file does not sync its
+  name.
+* The bytes of one page never come from two different moments.
 
-``crash`` is a power cut, ``kill`` the death of every process that used the folder.
+``crash`` simulates a power cut, ``kill`` the death of every process that used the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from everlog.errors import NotAStore, StoreUnavailable
 from everlog.testing.storage.unsynced import Change, Inode, is_in_place
 
 SECONDS_FOR_A_LOCK = 30.0
-"""Who waits longer for a lock gets an error: in a test it waits for itself."""
+"""A longer wait for a lock raises an error: in a test, the waiting thread holds the lock itself."""
 
 
 class CrashingFile(FileBase):
@@ -48,23 +49,23 @@ class CrashingFile(FileBase):
         return self._inode
 
     def size(self) -> int:
-        """Bytes, now."""
+        """Return the size in bytes, as it is now."""
         return len(self._open().data)
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes from ``offset``."""
+        """Return up to ``length`` bytes from ``offset``."""
         with self._storage.changed:
             return bytes(self._open().data[offset : offset + length])
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``; the count of bytes."""
+        """Fill ``buffer``; return the number of bytes."""
         part = self.read_at(offset, len(buffer))
         buffer[: len(part)] = part
         return len(part)
 
     def write_at(self, offset: int, data: Any) -> None:
-        """See :class:`WritableFile`. Readers, and who is killed, may see half of it, but not of what changes one page
-        in place."""
+        """See :class:`WritableFile`. Readers may see half of a write, and a kill may leave half, but a change of one
+        page in place is atomic."""
         written = memoryview(data).tobytes()
         is_watched = self._storage.after_each is not None
         half = len(written) // 2 if is_watched and not is_in_place(offset, len(written), self.size()) else 0
@@ -84,13 +85,13 @@ class CrashingFile(FileBase):
             self._storage.done(what)
 
     def sync(self, *, times: bool = False) -> None:
-        """See :class:`WritableFile`. Keeps the content, not the name."""
+        """See :class:`WritableFile`. Syncs the content, not the name."""
         with self._storage.changed:
             self._open().sync()
             self._storage.done("sync")
 
     def lose_unsynced(self) -> None:
-        """As after a sync that failed: the system takes the pages for written, so that no later sync writes them."""
+        """Behave as after a failed sync: the system marks the pages as clean, so that no later sync writes them."""
         with self._storage.changed:
             self._open().pending = []
 
@@ -116,7 +117,7 @@ class CrashingFile(FileBase):
                 self._storage.changed.notify_all()
 
     def mode(self) -> int:
-        """Permission bits."""
+        """Return the permission bits."""
         return self._open().mode
 
     def hold(self) -> bool:
@@ -133,7 +134,7 @@ class CrashingFile(FileBase):
         return self._storage.is_named(self.name, self._open())
 
     def close(self) -> None:
-        """Give lock and mark back; a second call does nothing."""
+        """Close the file and release its lock and its hold; a second call does nothing."""
         inode, self._inode = self._inode, None
         if inode is None:
             return
@@ -148,12 +149,11 @@ class CrashingFile(FileBase):
 
 
 class CrashingStorage:
-    """One folder, without folders in it; see :class:`everlog.core.files.writable.WritableStorage`.
+    """One folder without subfolders; see :class:`everlog.core.files.writable.WritableStorage`.
 
-    ``after_each(what)`` is called after every change and every sync, and after half of each write; from there a test
-    takes what a crash at this moment leaves. That half ends at a multiple of ``edge_bytes``: systems copy whole pages
-    of what is written, so 4096 is what a killed process leaves. For many threads at once.
-    """
+    ``after_each(what)`` is called after every change and every sync, and after half of each write; there a test can
+    take a copy of what a crash at this moment leaves. The half ends at a multiple of ``edge_bytes``: systems copy
+    written data in whole pages, so a killed process leaves a multiple of 4096 bytes. Safe for concurrent threads."""
 
     def __init__(
         self,
@@ -168,20 +168,20 @@ class CrashingStorage:
         self.after_each = after_each
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
-        # Names that were made, replaced or deleted since the folder was synced, and what was there before.
-        # The second name of a rename is told by ``True``.
+        # Names that were created, replaced or deleted since the folder was synced, and the file they had before.
+        # ``True`` marks the second name of a rename.
         self._renamed: list[tuple[str, Inode | None, bool]] = []
 
     def done(self, what: str) -> None:
-        """Tell who watches."""
+        """Report a change to ``after_each``."""
         if self.after_each is not None:
             self.after_each(what)
 
     # Crashes
 
     def kill(self) -> CrashingStorage:
-        """The folder as it is when every process that uses it is killed now: all that was written is there, no lock is
-        held. What was not synced still is not."""
+        """Return the folder as it is if every process that uses it is killed now: everything written is there, unsynced
+        data stays unsynced, and no lock is held."""
         with self.changed:
             copies: dict[int, Inode] = {}
 
@@ -194,8 +194,8 @@ class CrashingStorage:
             return new
 
     def crash(self, seed: int, *, ordered_names: bool = False) -> CrashingStorage:
-        """The folder after a power cut now. The seed decides what of the unsynced is lost, kept or torn; the same seed
-        gives the same."""
+        """Return the folder as it is after a power cut now. The seed decides which unsynced data is lost, kept or torn;
+        the same seed gives the same result."""
         rng = random.Random(seed)
         with self.changed:
             names: dict[str, Inode | None] = dict(self._inodes)
@@ -203,7 +203,7 @@ class CrashingStorage:
                 first = rng.randint(0, len(self._renamed))
                 while first < len(self._renamed) and self._renamed[first][2]:
                     first += 1
-                # The state before the first of them.
+                # The state before the first of these changes.
                 names.update((name, inode) for name, inode, _ in reversed(self._renamed[first:]))
             else:
                 for name in sorted({name for name, _, _ in self._renamed}):
@@ -219,25 +219,25 @@ class CrashingStorage:
     # Reading
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What the folder holds."""
+        """Yield the folder's entries."""
         for name in self.names(folder):
             inode = self._inodes.get(name)
             if inode is not None:
                 yield Entry(name, True, False, len(inode.data), 0)
 
     def names(self, folder: str = "") -> list[str]:
-        """The names in the folder."""
+        """Return the names in the folder, sorted."""
         if folder:
             raise StoreUnavailable(folder, found=os.strerror(errno.ENOENT).lower(), expected="a folder")
         with self.changed:
             return sorted(self._inodes)
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of that name."""
+        """Whether a file has that name."""
         return not name or self._name(name) in self._inodes
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """Return a file's size in bytes."""
         return len(self._find(name).data)
 
     def open(self, name: str) -> CrashingFile:
@@ -246,12 +246,12 @@ class CrashingStorage:
             return CrashingFile(self, self._find(name), name, is_writable=False)
 
     def read_all(self, name: str) -> bytes:
-        """A file, whole."""
+        """Return all bytes of a file."""
         with self.changed:
             return bytes(self._find(name).data)
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: this storage remembers nothing."""
 
     def _name(self, name: str) -> str:
         if name.startswith("/") or "\0" in name or ".." in name.split("/"):
@@ -265,7 +265,7 @@ class CrashingStorage:
         return inode
 
     def is_named(self, name: str, inode: Inode) -> bool:
-        """Whether a file has that name."""
+        """Whether the name still belongs to that file."""
         return self._inodes.get(name) is inode
 
     # Writing
@@ -294,7 +294,7 @@ class CrashingStorage:
             return CrashingFile(self, inode, name, is_writable=True)
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
-        """See :class:`WritableStorage`. As on disk there is a draft first, which a crash leaves."""
+        """See :class:`WritableStorage`. As on disk, a crash may leave the draft."""
         draft = f"{DRAFT_PREFIX}{os.urandom(4).hex()}"
         self._name(name)
         with self.changed:
@@ -336,8 +336,8 @@ class CrashingStorage:
         return True
 
     def sync_folder(self, folder: str = "") -> None:
-        """See :class:`WritableStorage`. Keeps the names right in the folder, not the content. Folders themselves are
-        there as soon as a name in them is."""
+        """See :class:`WritableStorage`. Syncs the names directly in the folder, not the files' content. A folder exists
+        as soon as it contains a name."""
         with self.changed:
             self._renamed = [change for change in self._renamed if posixpath.dirname(change[0]) != folder]
             self.done("sync folder")
@@ -348,5 +348,6 @@ class CrashingStorage:
         return None if inode is None else inode.open_count > 0
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """See :class:`WritableStorage`. Here writers write on to no file that readers take for finished."""
+        """See :class:`WritableStorage`. Always false: writers here never write to a file that readers consider
+        finished."""
         return False

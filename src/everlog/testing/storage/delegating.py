@@ -1,4 +1,4 @@
-"""A storage around another one, which reads as that one does: what the faulty ones are made from."""
+"""A storage that delegates all reads to another one: the base of the storages that count or fail."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from everlog.core.files.storage import Entry, ReadableFile, Storage
 
 
 class DelegatingStorage:
-    """Gives what the inner storage gives."""
+    """Delegates all reads to the inner storage."""
 
     def __init__(self, inner: Storage) -> None:
         self.root = inner.root
         self._reads = inner
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """As the inner storage gives them."""
+        """Yield the inner storage's entries."""
         return self._reads.entries(folder)
 
     def names(self, folder: str = "") -> list[str]:
-        """As the inner storage gives them."""
+        """Return the inner storage's names."""
         return self._reads.names(folder)
 
     def exists(self, name: str) -> bool:
-        """As the inner storage says."""
+        """Whether the inner storage has a file or folder of that name."""
         return self._reads.exists(name)
 
     def size(self, name: str) -> int:
-        """As the inner storage says."""
+        """Return the size of the inner storage's file."""
         return self._reads.size(name)
 
     def open(self, name: str) -> ReadableFile:
-        """A file of the inner storage."""
+        """Open a file of the inner storage."""
         return self._reads.open(name)
 
     def read_all(self, name: str) -> bytes:
-        """As the inner storage gives it."""
+        """Return all bytes of the inner storage's file."""
         return self._reads.read_all(name)
 
     def forget(self) -> None:
-        """As the inner storage does."""
+        """Drop what the inner storage remembers."""
         self._reads.forget()

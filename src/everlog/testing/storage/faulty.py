@@ -1,4 +1,4 @@
-"""A storage that fails on purpose: reads that end in EIO, files that are cut by another process while they are read."""
+"""A storage whose reads fail on purpose: with EIO, or because another process cuts the files while they are read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from everlog.testing.storage.delegating import DelegatingStorage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What goes wrong, counted in reads over all files of a :class:`FaultyStorage`, from 0.
+    """Which reads fail. Reads are numbered from 0 over all files of a :class:`FaultyStorage`.
 
     Read number ``fail_read`` and all after it raise :class:`StoreUnavailable` (EIO). From read number ``cut_read`` on,
-    every file gives no bytes behind ``cut_offset``, as if another process had cut it there; ``size`` still says the old
-    length, so what a reader learned before the cut is wrong.
+    no file has bytes at or after ``cut_offset``, as if another process had cut it there. ``size`` still returns the old
+    length, as a reader knows it from before the cut.
     """
 
     fail_read: int | None = None
@@ -26,8 +26,8 @@ class Faults:
 
 
 class FaultyStorage(DelegatingStorage):
-    """Another storage, with faults. ``read_count`` tells how many reads there were, to choose where the next run
-    fails."""
+    """Delegates to another storage, with faults. ``read_count`` is the number of reads so far; tests use it to choose
+    where the next run fails."""
 
     def __init__(self, inner: Storage, faults: Faults | None = None) -> None:
         super().__init__(inner)
@@ -35,16 +35,16 @@ class FaultyStorage(DelegatingStorage):
         self._faults = faults or Faults()
 
     def open(self, name: str) -> FaultyFile:
-        """A file whose reads count and fail."""
+        """Open a file whose reads count and fail."""
         return FaultyFile(self._reads.open(name), self)
 
     def read_all(self, name: str) -> bytes:
-        """Counts as one read."""
+        """Read a whole file, which counts as one read."""
         data = self._reads.read_all(name)
         return data[: self.allow(name, 0, len(data))]
 
     def allow(self, name: str, offset: int, length: int) -> int:
-        """Count a read; how many bytes of it are given. Raises :class:`StoreUnavailable` where it shall fail."""
+        """Count a read; return how many of its bytes are left. Raises :class:`StoreUnavailable` if it shall fail."""
         number = self.read_count
         self.read_count += 1
         faults = self._faults
@@ -64,20 +64,20 @@ class FaultyFile(FileBase):
         self._storage = storage
 
     def size(self) -> int:
-        """The length before a cut."""
+        """Return the length before a cut."""
         return self._inner.size()
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes, fewer where the file was cut."""
+        """Return up to ``length`` bytes, fewer if the file is cut there."""
         return self._inner.read_at(offset, self._storage.allow(self.name, offset, length))
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``, less of it where the file was cut."""
+        """Fill ``buffer``, or less of it if the file is cut there; return the number of bytes."""
         length = self._storage.allow(self.name, offset, len(buffer))
         return self._inner.read_into(offset, buffer[:length])
 
     def next_data(self, offset: int) -> int:
-        """As the inner file says."""
+        """Return the inner file's next data offset."""
         return self._inner.next_data(offset)
 
     def close(self) -> None:

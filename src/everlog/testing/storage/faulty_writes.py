@@ -1,4 +1,4 @@
-"""A storage whose writes fail on purpose: a full disk, a broken one, at any point of what a writer does."""
+"""A storage whose writes fail on purpose, as on a full or broken disk, at any operation of a writer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteFaults:
-    """What goes wrong, counted in ``operations`` over all files of a :class:`FaultyWrites`, from 0.
+    """Which operations fail. The ``operations`` are numbered from 0 over all files of a :class:`FaultyWrites`.
 
-    Operation number ``fail_at``, and with ``count`` those that follow, fail with ``error``. Of a write that fails the
-    first ``part_bytes`` bytes are there (``None``: half of it), of one that changes a single page in place nothing. A
-    sync that fails loses what was not synced: a later
-    one that succeeds does not bring it to the disk.
+    ``count`` operations from number ``fail_at`` on fail with ``error``. A failing write writes its first ``part_bytes``
+    bytes (``None``: half of them), but nothing if it changes a single page in place. A failing sync loses the unsynced
+    data: a later sync that succeeds does not bring it to the disk.
     """
 
     fail_at: int | None = None
@@ -35,10 +34,11 @@ class WriteFaults:
 
 
 class FaultyWrites(DelegatingStorage):
-    """Another writable storage, with faults; see :class:`everlog.core.files.writable.WritableStorage`.
+    """Delegates to another writable storage, with faults; see :class:`everlog.core.files.writable.WritableStorage`.
 
-    ``operation_count`` tells how many there were, ``failed`` what failed, as ``write 00000000``. ``faults`` may be
-    exchanged at any time: the disk is whole again with ``WriteFaults()``. For many threads at once.
+    ``operation_count`` is the number of operations so far; ``failed`` lists those that failed, such as
+    ``write 00000000``. ``faults`` may be replaced at any time: with ``WriteFaults()`` the disk works again. Safe for
+    concurrent threads.
     """
 
     def __init__(self, inner: WritableStorage, faults: WriteFaults | None = None) -> None:
@@ -50,7 +50,7 @@ class FaultyWrites(DelegatingStorage):
         self._counting = threading.Lock()
 
     def is_failing(self, operation: str, name: str) -> bool:
-        """Count an operation; whether it shall fail."""
+        """Count an operation; return whether it shall fail."""
         faults = self.faults
         if operation not in faults.operations:
             return False
@@ -63,12 +63,12 @@ class FaultyWrites(DelegatingStorage):
         return True
 
     def check(self, operation: str, name: str) -> None:
-        """Count an operation. Raises :class:`WriteFailed` where it shall fail."""
+        """Count an operation. Raises :class:`WriteFailed` if it shall fail."""
         if self.is_failing(operation, name):
             self.fail(name)
 
     def fail(self, name: str) -> None:
-        """Raise the error."""
+        """Raise :class:`WriteFailed` with the chosen error."""
         error = self.faults.error
         raise write_failed(name, OSError(error, os.strerror(error)))
 
@@ -77,12 +77,12 @@ class FaultyWrites(DelegatingStorage):
     def open_writable(
         self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
     ) -> FaultyWritableFile:
-        """A file whose writes count and fail."""
+        """Open a file whose writes count and fail."""
         self.check("open", name)
         return FaultyWritableFile(self._inner.open_writable(name, create=create, exclusive=exclusive, mode=mode), self)
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
-        """One operation, with ``sync`` two: when the second fails the file is there."""
+        """Count one operation, with ``sync`` two. If only the second fails, the file is there."""
         self.check("publish", name)
         is_new = self._inner.publish(name, data, replace=replace, mode=mode)
         if sync and is_new:
@@ -105,11 +105,11 @@ class FaultyWrites(DelegatingStorage):
         self._inner.sync_folder(folder)
 
     def is_open_elsewhere(self, name: str) -> bool | None:
-        """As the inner storage says."""
+        """Ask the inner storage."""
         return self._inner.is_open_elsewhere(name)
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """As the inner storage tells."""
+        """Ask the inner storage."""
         return self._inner.may_be_written(name, quiet_s)
 
 
@@ -122,23 +122,23 @@ class FaultyWritableFile(FileBase):
         self._storage = storage
 
     def size(self) -> int:
-        """Bytes, now."""
+        """Return the size in bytes, as it is now."""
         return self._inner.size()
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to ``length`` bytes."""
+        """Return up to ``length`` bytes from ``offset``."""
         return self._inner.read_at(offset, length)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill ``buffer``; the count of bytes."""
+        """Fill ``buffer``; return the number of bytes."""
         return self._inner.read_into(offset, buffer)
 
     def next_data(self, offset: int) -> int:
-        """As the inner file says."""
+        """Ask the inner file."""
         return self._inner.next_data(offset)
 
     def write_at(self, offset: int, data: Any) -> None:
-        """When it fails a part is there."""
+        """See :class:`WritableFile`. A failing write may leave a part: see :class:`WriteFaults`."""
         if self._storage.is_failing("write", self.name):
             written = memoryview(data).cast("B")
             part = self._storage.faults.part_bytes
@@ -154,7 +154,7 @@ class FaultyWritableFile(FileBase):
         self._inner.truncate(size)
 
     def sync(self, *, times: bool = False) -> None:
-        """When it fails, what was not synced is lost at a power cut."""
+        """See :class:`WritableFile`. After a failed sync, the data that was not synced is lost at a power cut."""
         if self._storage.is_failing("sync", self.name):
             lose = getattr(self._inner, "lose_unsynced", None)
             if lose is not None:
@@ -168,19 +168,19 @@ class FaultyWritableFile(FileBase):
         return self._inner.lock(wait=wait)
 
     def unlock(self) -> None:
-        """Never fails."""
+        """See :class:`WritableFile`. Never fails."""
         self._inner.unlock()
 
     def mode(self) -> int:
-        """Permission bits."""
+        """Return the permission bits."""
         return self._inner.mode()
 
     def hold(self) -> bool:
-        """As the inner file."""
+        """Ask the inner file."""
         return self._inner.hold()
 
     def is_current(self) -> bool:
-        """As the inner file."""
+        """Ask the inner file."""
         return self._inner.is_current()
 
     def close(self) -> None:

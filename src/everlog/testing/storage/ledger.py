@@ -1,4 +1,4 @@
-"""What a test gave to a journal, and what of it was acknowledged: to be compared with what is read."""
+"""Records what a test appended to a journal and what was acknowledged, to compare with what is read back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from everlog.errors import EverlogError
 
 
 class Appending(Protocol):
-    """What messages are given to: a writer."""
+    """A writer that appends messages."""
 
     def append(self, payload: Any) -> Any: ...
     def append_many(self, payloads: Sequence[Any]) -> Any: ...
 
 
 class Ledger:
-    """Payloads in the order in which they were given, each of them another one. ``errors`` are those that were
-    raised."""
+    """Distinct payloads in the order in which they were appended. ``errors`` holds the errors that appends raised."""
 
     def __init__(self) -> None:
         self.errors: list[EverlogError] = []
@@ -25,7 +24,7 @@ class Ledger:
         self._acknowledged: set[bytes] = set()
 
     def copy(self) -> Ledger:
-        """As it is now."""
+        """Return a copy of the current state."""
         new = Ledger()
         new.errors = list(self.errors)
         new._numbers, new._acknowledged = dict(self._numbers), set(self._acknowledged)
@@ -33,7 +32,7 @@ class Ledger:
 
     def give(self, payload: bytes) -> None:
         """Note a payload that is about to be appended."""
-        assert payload not in self._numbers, "each payload is another one"
+        assert payload not in self._numbers, "a payload was appended before"
         self._numbers[payload] = len(self._numbers)
 
     def acknowledge(self, payload: bytes) -> None:
@@ -41,7 +40,7 @@ class Ledger:
         self._acknowledged.add(payload)
 
     def append(self, writer: Appending, payload: bytes) -> bool:
-        """Append, and note what became of it; False for an error."""
+        """Append a payload and note whether it was acknowledged; return ``False`` after an error."""
         self.give(payload)
         try:
             writer.append(payload)
@@ -52,7 +51,7 @@ class Ledger:
         return True
 
     def append_many(self, writer: Appending, payloads: Sequence[bytes]) -> bool:
-        """Append, and note what became of them; False for an error."""
+        """Append payloads and note which were acknowledged; return ``False`` after an error."""
         for payload in payloads:
             self.give(payload)
         done = len(payloads)
@@ -67,12 +66,12 @@ class Ledger:
 
     @property
     def acknowledged(self) -> list[bytes]:
-        """In order."""
+        """The acknowledged payloads, in the order of their appends."""
         return sorted(self._acknowledged, key=self._numbers.__getitem__)
 
     def complaints(self, found: Iterable[bytes], *, once: bool = True, must_hold: bool = True) -> list[str]:
-        """What is wrong with the payloads that were read: acknowledged ones that are missing (``must_hold``), ones that
-        nobody gave, a wrong order; ``once``: ones that are there twice. Those that were given and not acknowledged may
+        """Return what is wrong with the payloads that were read: unknown payloads, a wrong order, duplicates (with
+        ``once``), missing acknowledged payloads (with ``must_hold``). Appended payloads that were not acknowledged may
         be there or not."""
         wrong = []
         numbers = []
@@ -85,7 +84,7 @@ class Ledger:
         if once and len(first) < len(numbers):
             wrong.append(f"twice: {sorted({n for n in first if numbers.count(n) > 1})}")
         if first != sorted(first):
-            wrong.append(f"in the order {first}")
+            wrong.append(f"wrong order: {first}")
         if must_hold:
             there = set(first)
             wrong += [f"lost: {_short(p)}" for p in self.acknowledged if self._numbers[p] not in there]

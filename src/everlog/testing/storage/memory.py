@@ -1,4 +1,4 @@
-"""A store's folder in memory: what fuzzers and fault tests read instead of the disk."""
+"""A store's folder in memory, which fuzzers and fault tests read instead of the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = 4096
 
 
 class MemoryFile(BytesFile):
-    """A file's bytes. Whole pages of zeros are holes, so that what runs over it runs over holes, too."""
+    """A file's bytes. Whole pages of zeros count as holes, so that tests cover holes, too."""
 
     def next_data(self, offset: int) -> int:
         """See :class:`everlog.core.files.storage.ReadableFile`."""
@@ -28,7 +28,7 @@ class MemoryFile(BytesFile):
 
 
 class MemoryStorage:
-    """Files by name. A folder exists where a name lies in it, or where it is listed in ``folders``."""
+    """Files by name. A folder exists if a file is in it or if ``folders`` lists it."""
 
     def __init__(
         self, files: Mapping[str, bytes], *, root: str = "memory", folders: frozenset[str] = frozenset()
@@ -42,14 +42,14 @@ class MemoryStorage:
 
     @classmethod
     def of_folder(cls, folder: Path) -> MemoryStorage:
-        """A copy of a folder on disk."""
+        """Copy a folder on disk."""
         files = {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
         folders = frozenset(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_dir())
         return cls(files, root=str(folder), folders=folders)
 
     @classmethod
     def of_tar(cls, archive: Path) -> MemoryStorage:
-        """A copy of what a tar file holds below its one top folder."""
+        """Copy the contents of a tar file below its one top folder."""
         files, folders = {}, set()
         with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
             for member in tar.getmembers():
@@ -68,28 +68,29 @@ class MemoryStorage:
         }
 
     def entries(self, folder: str = "") -> Iterator[Entry]:
-        """What a folder holds."""
+        """Yield a folder's entries."""
         for name in self.names(folder):
             full = f"{folder}/{name}" if folder else name
             is_file = full in self.files
             yield Entry(name, is_file, not is_file, len(self.files.get(full, b"")), 0)
 
     def names(self, folder: str = "") -> list[str]:
-        """The names in a folder."""
+        """Return the names in a folder, sorted. Raises :class:`StoreUnavailable` if it does not exist."""
         if folder not in self._folders:
             raise StoreUnavailable(folder, found="no such file or directory", expected="a folder")
         return sorted(self._inside(folder))
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file or folder of that name."""
+        """Whether a file or folder has that name."""
         return name in self.files or name in self._folders
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """Return a file's size in bytes."""
         return self.open(name).size()
 
     def open(self, name: str) -> MemoryFile:
-        """A file. Raises :class:`StoreUnavailable`, or :class:`NotAStore` for a name that would leave the folder."""
+        """Open a file. Raises :class:`StoreUnavailable` if it does not exist, :class:`NotAStore` if its name would
+        leave the folder."""
         if name.startswith("/") or ".." in name.split("/"):
             raise NotAStore(self.root, found=f"the name {name!r}", expected="a name inside the store's folder")
         if name not in self.files:
@@ -97,8 +98,8 @@ class MemoryStorage:
         return MemoryFile(name, self.files[name])
 
     def read_all(self, name: str) -> bytes:
-        """A file, whole."""
+        """Return all bytes of a file."""
         return self.open(name).read_at(0, len(self.files.get(name, b"")))
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: this storage remembers nothing."""

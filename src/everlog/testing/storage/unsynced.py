@@ -1,4 +1,4 @@
-"""A file's content, for :mod:`everlog.testing.storage.crashing`: what is on disk, and what only the system has."""
+"""A file's content, for :mod:`everlog.testing.storage.crashing`: synced data, and changes that are not synced yet."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Change = tuple[int, bytes | None]
 
 
 def is_in_place(offset: int, length: int, size: int) -> bool:
-    """Whether a write changes bytes of one page that are there: systems do that at once or not at all."""
+    """Whether a write only changes existing bytes of one page, which systems do atomically."""
     page = min(PAGE_BYTES)
     return offset + length <= size and offset // page == (offset + max(length, 1) - 1) // page
 
 
 class Inode:
-    """A file, whatever it is called. ``synced`` is what is on disk for certain, ``pending`` what was done since."""
+    """A file, independent of its names. ``synced`` is what is certainly on disk, ``pending`` the changes since."""
 
     def __init__(self, data: bytes, mode: int) -> None:
         self.data = bytearray(data)
@@ -48,7 +48,7 @@ class Inode:
         return new
 
     def after_power_cut(self, rng: random.Random) -> bytes:
-        """What is on disk, as the generator decides."""
+        """Return what is on disk after a power cut; the generator decides about the pending changes."""
         if not self.pending:
             return self.synced
         states = [self.synced]
@@ -63,7 +63,7 @@ class Inode:
         return self._torn(states, page, rng) if how == 2 else _mixed(states, page, rng)
 
     def _torn(self, states: list[bytes], page: int, rng: random.Random) -> bytes:
-        """What was done up to some moment, and the first pages of what was done next."""
+        """Return the state after some changes and the first pages of the next one."""
         done = rng.randrange(len(self.pending))
         offset, data = self.pending[done]
         if data is None:
@@ -91,7 +91,7 @@ def _applied(data: bytes, change: Change) -> bytes:
 
 
 def _mixed(states: list[bytes], page: int, rng: random.Random) -> bytes:
-    """A size that the file has had, and each page from any moment."""
+    """Return data of a size that the file has had, with each page from any moment."""
     size = len(rng.choice(states))
     pages = []
     for start in range(0, size, page):

@@ -1,5 +1,5 @@
-"""The smallest whole family: what tests put above stores, and an example of a family of one's own.
+"""The smallest complete family: for tests of the layers above stores, and as an example for your own family.
 
-``EVERLOG_FAMILIES=everlog.testing.toy.family.TOY`` makes it known to everlog, and to every process that inherits the
-variable.
+``EVERLOG_FAMILIES=everlog.testing.toy.family.TOY`` registers it with everlog in this process and in every process that
+inherits the variable.
 """

@@ -1,4 +1,4 @@
-"""The toy family's record."""
+"""Describes the toy family to everlog."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from everlog.core.option_kinds import NUMBER
 
 
 def missing_between(before: int, after: int) -> int:
-    """Numbers count the records of a stream."""
+    """Return how many records are missing between two numbers: each record's number is one higher than the last."""
     return max(after - before - 1, 0)
 
 
@@ -21,7 +21,7 @@ TOY = Family(
             kind=NUMBER,
             flag="--first-number",
             spark="firstNumber",
-            help="Toy: leave out records before this one.",
+            help="Toy: skip records before this number.",
         ),
     ),
     colour="#000000",

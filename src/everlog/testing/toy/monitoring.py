@@ -1,4 +1,4 @@
-"""What is known of toy stores without a scan: sizes of their files, and the count of their records as a metric."""
+"""Monitoring of toy stores: sizes of their files, and the number of their records as a metric."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from everlog.testing.toy.store import ToyOptions, ToyStore
 
 
 def overview(store: Store) -> StoreOverview:
-    """One file for each stream; no readers."""
+    """Return the size of each stream's one file. Toy stores have no readers."""
     return StoreOverview(segment_sizes={info.name: [info.byte_count] for info in store.streams()})
 
 
 class ToyCollector(Collector):
-    """``everlog_toy_records`` by store and stream."""
+    """Collects ``everlog_toy_records`` by store and stream."""
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class ToyCollector(Collector):
         self._on_error = on_error
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read each store; one that can't be read goes to ``on_error``."""
-        records = GaugeMetricFamily("everlog_toy_records", "Records of a stream.", labels=["store", "stream"])
+        """Read each store and yield the metric. Stores that can't be read are reported to ``on_error``."""
+        records = GaugeMetricFamily("everlog_toy_records", "Number of records of a stream.", labels=["store", "stream"])
         for path in self._paths:
             try:
                 store = ToyStore(self._open_storage(path), ToyOptions())

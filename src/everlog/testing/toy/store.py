@@ -1,7 +1,7 @@
-"""A folder of files ``NAME.toy``, one stream each.
+"""The toy store: a folder of files ``NAME.toy``, one stream each.
 
-A line is a record: a JSON array of number (its address, rising), time in nanoseconds or null, topic or null, and
-payload in base64. Any other line is a fault."""
+Each line is a record: a JSON array of its number (the address, which rises), its time in nanoseconds or null, its topic
+or null, and its payload in base64. Any other line is a fault."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ToyRow = tuple[int, int | None, str | None, bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class ToyOptions:
-    """``first_number``: earlier records are left out."""
+    """``first_number``: records before it are skipped."""
 
     first_number: int = 0
 
 
 def toy_line(number: int, timestamp_ns: int | None, topic: str | None, payload: bytes) -> bytes:
-    """A record's line in a file."""
+    """Return a record's line in a file."""
     return json.dumps([number, timestamp_ns, topic, base64.b64encode(payload).decode()]).encode() + b"\n"
 
 
@@ -61,7 +61,7 @@ class ToyStore(Store):
         return any(name.endswith(SUFFIX) for name in storage.names())
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """One stream per file; names that begin with ``deleted-`` only with ``include_all``."""
+        """Return one stream per file; those whose names begin with ``deleted-`` only with ``include_all``."""
         names = sorted(name.removesuffix(SUFFIX) for name in self.storage.names() if name.endswith(SUFFIX))
         return [self._describe(name) for name in names if include_all or not name.startswith("deleted-")]
 
@@ -73,26 +73,26 @@ class ToyStore(Store):
         return StreamInfo(name, self.family, first, last, end, None, size, {"kind": "toy"})
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """The same on both levels."""
+        """Return the columns, which are the same on both levels."""
         return (TIMESTAMP_NS, LENGTH, PAYLOAD, NUMBER, TOPIC)
 
     @property
     def address_columns(self) -> tuple[str, ...]:
-        """The number."""
+        """The column with the number."""
         return ("number",)
 
     def parse_address(self, text: str) -> int:
-        """A number of at most 18 digits."""
+        """Parse a number of at most 18 digits. Raises :class:`UsageError` for other texts."""
         if not (text.isascii() and text.isdigit() and len(text) <= 18):
             raise UsageError("address", found=repr(text), expected="a number")
         return int(text)
 
     def format_address(self, address: int) -> str:
-        """Decimal."""
+        """Return the number in decimal."""
         return str(address)
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Batches of the rows in the range."""
+        """Yield batches of the rows in the range."""
         rows: list[ToyRow] = []
         size = 0
         for row in self._rows(stream, request.on_fault):
@@ -111,11 +111,11 @@ class ToyStore(Store):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """The whole stream as one split."""
+        """Return the range as one split."""
         return [Split(stream, start, end, self.storage.size(stream + SUFFIX))]
 
     def info(self) -> dict[str, Any]:
-        """The names and the options."""
+        """Return the streams' names and the options."""
         return {"family": self.family, "streams": [s.name for s in self.streams()], "first": self.options.first_number}
 
     def verify(self, progress: Progress | None = None) -> Report:

@@ -1,1 +1,1 @@
-"""Finding recordings in a folder, and reading them."""
+"""Finds recordings in an archive's folder, and reads them."""

@@ -1,4 +1,4 @@
-"""An archive's folder, read: the catalog, recordings with their segments, the mark file."""
+"""Reads an archive's folder: the catalog, the recordings and their segments, the mark file."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ CHECKSUMS = ("auto", "none", "crc32", "crc32c")
 
 
 class ArchiveFolder:
-    """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, or what is left of
-    them. ``checksum``: what lies over the frames' session ids; ``auto`` tries a few frames of each recording."""
+    """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, some of which may be
+    missing. ``checksum``: the kind of checksum that replaces the frames' session ids; ``auto`` detects it from a few
+    frames of each recording."""
 
     family = FAMILY
 
@@ -57,7 +58,7 @@ class ArchiveFolder:
         return self.storage.root
 
     def reload(self) -> None:
-        """Read the catalog and list the files again, as after a repair."""
+        """Read the catalog and list the files again, for example after a repair."""
         self._names: dict[int, list[int]] | None = None
         self._listed_names: set[str] = set()
         self._recordings: dict[int, Recording] | None = None
@@ -66,27 +67,27 @@ class ArchiveFolder:
         self._catalog_bytes.check_version()
 
     def refresh(self) -> None:
-        """``reload``, if the catalog or the names of the files have changed. To reload for each part would cost the
-        square of the number of parts."""
+        """Reload if the catalog or the files' names have changed. Unconditional reloads, one for each of many parts,
+        would take quadratic time."""
         if CatalogBytes.read(self.storage) != self._catalog_bytes or set(self.storage.names()) != self._listed_names:
             self.reload()
             self.segment_index()
 
     @property
     def catalog(self) -> Catalog | None:
-        """The catalog as it was when the archive was opened; ``None`` where ``catalog_fault`` says why. Its entries are
-        decoded on first use: there may be very many, and reading a split needs none of them."""
+        """The catalog as of the last load, or ``None`` for the reason in ``catalog_fault``. Its entries are decoded on
+        first use: there may be very many, and reading a split needs none of them."""
         return self._catalog_bytes.decoded[0]
 
     @property
     def catalog_fault(self) -> Fault | None:
-        """Why there is no catalog."""
+        """Why the catalog can't be read; ``None`` if it can."""
         return self._catalog_bytes.decoded[1]
 
     # Recordings
 
     def segment_index(self) -> dict[int, list[int]]:
-        """Recording id to the numbers in its segment files' names, as of the first call."""
+        """Return, by recording id, the numbers in its segment files' names. The folder is listed at the first call."""
         if self._names is None:
             names = self.storage.names()
             self._names, self._listed_names = index_segments(names), set(names)
@@ -94,7 +95,7 @@ class ArchiveFolder:
 
     @property
     def naming(self) -> Naming:
-        """How segment files are named: by the catalog's version, unless that was damaged."""
+        """How segment files are named. The catalog's version decides, or, if it may be damaged, the files' names."""
         if self._naming is None:
             catalog = self.catalog
             is_sure = catalog is not None and not catalog.is_old
@@ -103,7 +104,7 @@ class ArchiveFolder:
         return self._naming
 
     def segment_map(self, recording: Recording) -> SegmentMap:
-        """Where a recording's positions lie."""
+        """Return the map from a recording's positions to its segment files."""
         return SegmentMap(
             recording.recording_id,
             recording.start_position,
@@ -113,8 +114,8 @@ class ArchiveFolder:
         )
 
     def recordings(self) -> dict[int, Recording]:
-        """All recordings by id: those of the catalog and, where that is missing or damaged, those that only files
-        tell of."""
+        """Return all recordings by id: those of the catalog and, if it is missing or damaged, those found only by their
+        segment files."""
         if self._recordings is None:
             found = {}
             if self.catalog is not None:
@@ -129,12 +130,12 @@ class ArchiveFolder:
         return self._recordings
 
     def is_purged(self, recording: Recording) -> bool:
-        """Whether nothing of it is left, as is right when it was deleted: up to version 2 that was marked as INVALID
-        what later versions mark as DELETED."""
+        """Whether a recording was deleted together with all its files. Archives up to version 2 mark deleted recordings
+        as INVALID, later versions as DELETED."""
         return recording.state in ("INVALID", "DELETED") and recording.recording_id not in self.segment_index()
 
     def recording(self, stream: str) -> Recording:
-        """The recording of that name. Raises :class:`UnknownStream`."""
+        """Return the recording whose id is ``stream``. Raises :class:`UnknownStream` if none has it."""
         is_number = stream.isascii() and stream.isdecimal() and len(stream) <= MAX_DIGITS
         recording = self.recordings().get(int(stream)) if is_number else None
         if recording is None or str(recording.recording_id) != stream:
@@ -144,7 +145,7 @@ class ArchiveFolder:
         return recording
 
     def stream_info(self, recording: Recording) -> StreamInfo:
-        """A recording as ``ls`` lists it. The end of an active one is found by looking at its last frames."""
+        """Describe a recording as ``ls`` lists it. The end of an active one is found by reading its last frames."""
         name, start, stop = str(recording.recording_id), recording.start_position, recording.stop_position
         if recording.state == "INVALID" and self.is_purged(recording):
             return StreamInfo(name, self.family, None, None, str(stop), 0, 0, recording.details)
@@ -157,7 +158,7 @@ class ArchiveFolder:
         return StreamInfo(name, self.family, first, None, str(stop), count, stop - start, recording.details)
 
     def recorded_end(self, recording: Recording) -> int:
-        """How far an active recording has come, by the frames of its last term that has any."""
+        """Return the end of an active recording, found by walking the frames of its last term that has any."""
         context = self.scan_context(recording, checksum="none")
         with_reader = SegmentReader(self.storage, context.segments)
         position = self._last_term(recording, with_reader)
@@ -169,13 +170,13 @@ class ArchiveFolder:
         return scan.end_position
 
     def _last_term(self, recording: Recording, reader: SegmentReader) -> int:
-        """The position of the first frame of the last term that has one."""
+        """Return the position of the first frame of the last term that has one."""
         start, segments = recording.start_position, reader.segments
         bases = segments.bases(self.segment_index().get(recording.recording_id, []))
         for base in sorted(bases, reverse=True):
             end = base + min(reader.size(base) or 0, segments.segment_length)
             if reader.next_data(base, end) == end:
-                continue  # allocated, and not written yet
+                continue  # allocated, but not written yet
             position = base + segments.segment_length
             while position > max(base, start):
                 position = max(start, term_start(position - 1, segments.term_length))
@@ -184,7 +185,7 @@ class ArchiveFolder:
         return start
 
     def scan_context(self, recording: Recording, *, checksum: str | None = None) -> ScanContext:
-        """What a scan needs to know of a recording; finds out which checksum its frames have."""
+        """Return what a scan needs to know about a recording; detects the checksum of its frames."""
         segments = self.segment_map(recording)
         last_base, is_live = None, False
         if recording.is_active:
@@ -195,9 +196,9 @@ class ArchiveFolder:
         return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
 
     def geometry(self, recording: Recording, segments: SegmentMap, checksum: str | None = None) -> tuple[Geometry, str]:
-        """What a recording's frames look like, and which checksum they have: ``checksum``, else as the options say.
-        Where that is found out, those with the session id of the descriptor have none: an archive that is not
-        configured for checksums extended the recording, maybe far from where frames are tried."""
+        """Return the geometry of a recording's frames and their kind of checksum: ``checksum``, else as in the options.
+        If the kind is detected, frames with the descriptor's session id count as having no checksum: an archive without
+        checksums may have extended the recording, far from the frames that detection reads."""
         plain: tuple[int, ...] = ()
         kind = checksum or self.checksum
         if kind == "auto":
@@ -225,21 +226,21 @@ class ArchiveFolder:
             reader.close()
 
     def mark(self) -> ArchiveMark | None:
-        """The mark file as it is now; ``None`` when it is missing or its header can't be read."""
+        """Read the mark file; ``None`` if it is missing or its header can't be read."""
         try:
             return load_mark(self.storage)
         except (CorruptData, StoreUnavailable):
             return None
 
     def is_live(self) -> bool:
-        """Whether an archive said within the last ten seconds that it runs here."""
+        """Whether the mark file has a heartbeat of the last ten seconds, so that an archive runs here."""
         mark = self.mark()
         return mark is not None and mark.is_live(now_ms())
 
 
 def load_mark(storage: Storage) -> ArchiveMark | None:
-    """The mark file, through its link, too; ``None`` when there is none. Raises :class:`CorruptData`,
-    :class:`StoreUnavailable`."""
+    """Read the mark file, or the one that its link file points to; ``None`` if it does not exist. Raises
+    :class:`CorruptData` or :class:`StoreUnavailable` if it can't be read."""
     place = mark_storage(storage)
     if not place.exists(MARK_NAME):
         return None
@@ -247,6 +248,6 @@ def load_mark(storage: Storage) -> ArchiveMark | None:
 
 
 def is_archive(storage: Storage) -> bool:
-    """Whether there is a catalog, a mark file or a segment file."""
+    """Whether a folder has a catalog, a mark file or a segment file."""
     names = storage.names()
     return CATALOG_NAME in names or MARK_NAME in names or any(parse_segment_name(name) for name in names)

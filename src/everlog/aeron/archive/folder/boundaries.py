@@ -1,4 +1,4 @@
-"""Finds out whether a frame begins at a position, by walking there from the start of its term."""
+"""Checks that a frame begins at a position, by walking there from the start of its term."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNBOUNDED = 1 << 62
 
 
 def is_frame_boundary(storage: Storage, context: ScanContext, position: int) -> bool:
-    """Whether ``position`` is the start of a recording, or the end of a frame of it that can be read."""
+    """Whether ``position`` is the start of a recording or the end of a readable frame."""
     start = context.segments.start_position
     if position <= start:
         return position == start
@@ -22,7 +22,7 @@ def is_frame_boundary(storage: Storage, context: ScanContext, position: int) -> 
     reader = SegmentReader(storage, context.segments)
     sink = RowSink([], _UNBOUNDED, _UNBOUNDED)
     until = replace(context, stop_position=position, last_base=None, is_live=False)
-    # From the frame before: its term is where walking begins.
+    # Start at position - 1, so that the walk begins in the term of the frame before.
     scan = Scan(until, reader, sink, faults.append, False, position - 1, position)
     try:
         for _ in scan.run():

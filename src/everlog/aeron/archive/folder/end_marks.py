@@ -1,5 +1,5 @@
-"""Marks of the bytes before the ends of stopped recordings. By them, followers notice a recording that was truncated
-and extended past its old end, which its catalog entry may not show."""
+"""Remembers the last bytes of stopped recordings. With them, followers detect that a recording was truncated and
+extended past its old end, which its catalog entry may not show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MARK_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class _EndMark:
-    """``entry``: what the catalog said then. ``end``: where the recording ended, ``data``: what lies before."""
+    """``entry``: the catalog entry's values when the mark was made. ``end``: the recording's end; ``data``: the last
+    bytes before it."""
 
     entry: tuple[Any, ...]
     segments: SegmentMap
@@ -26,15 +27,15 @@ class _EndMark:
 
 
 class EndMarks:
-    """One small read for each recording, when it has stopped and when its entry changes. Far away, where each would be
-    a request, nothing is kept."""
+    """Marks of all stopped recordings, at the cost of one small read whenever a recording's catalog entry changes.
+    Remote storages, where each read would be a request, get no marks."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._marks: dict[int, _EndMark] = {}
 
     def poll(self, archive: ArchiveFolder, recordings: Iterable[Recording]) -> set[int]:
-        """Recordings that were cut before the end that they had at the look before."""
+        """Return the ids of recordings that were truncated before the end that they had at the previous poll."""
         if not isinstance(self._storage, LocalStorage):
             return set()
         marks: dict[int, _EndMark] = {}
@@ -57,7 +58,7 @@ class EndMarks:
         return cut
 
     def _is_cut(self, mark: _EndMark, recording: Recording) -> bool:
-        """What was purged since is not looked at."""
+        """Whether the bytes before the mark's end have changed; purged bytes are not compared."""
         return recording.start_position < mark.end and self._read(mark.segments, mark.end) != mark.data
 
     def _read(self, segments: SegmentMap, end: int) -> bytes:

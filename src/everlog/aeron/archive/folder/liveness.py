@@ -1,4 +1,4 @@
-"""Detects an archive that runs in a folder, so that nobody changes the folder under it."""
+"""Detects a running archive, so that tools don't change its folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError, StoreUnavailable
 
 MARK_HEAD_BYTES = 4096
-"""Bytes of a mark file that hold its header and texts."""
+"""The header and texts of a mark file are within this many bytes."""
 
 
 def load_mark_head(storage: Storage) -> ArchiveMark | None:
@@ -26,12 +26,12 @@ def load_mark_head(storage: Storage) -> ArchiveMark | None:
 def refuse_running(
     storage: WritableStorage, clock: Clock = now_ms, *, files: tuple[str, ...] = (CATALOG_NAME,)
 ) -> None:
-    """Raises :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
+    """Raise :class:`StoreUnavailable` if an archive's last heartbeat is less than ten seconds old, or a process has
     one of ``files`` open, as a running archive does. An archive that starts at this very moment is not detected."""
     try:
         mark = load_mark_head(storage)
     except EverlogError:
-        mark = None  # a damaged one keeps no archive from being changed; who has the catalog open does
+        mark = None  # a damaged mark file does not block changes, but a process with the catalog open does
     if mark is not None and mark.is_live(clock()):
         age_ms = clock() - mark.header.activity_timestamp
         raise StoreUnavailable(
@@ -39,6 +39,7 @@ def refuse_running(
             found=f"an archive that was active {age_ms} ms ago (process {mark.header.pid})",
             expected="none while the folder is changed",
             hint="stop it first; one that was killed counts as running for 10 seconds; nothing was changed",
+            message=f"an archive runs in {storage.root}: process {mark.header.pid}, last heartbeat {age_ms} ms ago",
         )
     for name in files:
         if storage.exists(name) and storage.is_open_elsewhere(name):
@@ -47,4 +48,5 @@ def refuse_running(
                 found="a process that has it open",
                 expected="none while the folder is changed",
                 hint="stop the archive and other tools first; nothing was changed",
+                message=f"{storage.root}/{name}: another process has it open",
             )

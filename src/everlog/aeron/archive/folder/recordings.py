@@ -1,4 +1,4 @@
-"""Recordings, from the catalog or, if it lacks them, from the segment files."""
+"""Recordings, read from the catalog or, if it lacks them, from their segment files."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ class Recording:
 
     @property
     def truncation_pending(self) -> bool:
-        """Whether a truncation by everlog was interrupted: everything after the stop position goes. Every other stop
-        position in a catalog has its time."""
+        """Whether a truncation by everlog was interrupted, so that everything after the stop position has to be
+        deleted. It is recognised by a stop position without a stop time."""
         return self.stop_position is not None and self.entry is not None and self.stop_timestamp is None
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the catalog says, as plain values; of a recording that it does not know, what the files say."""
+        """The recording's properties as plain values: from the catalog, or from the files if it has no entry."""
         details: dict[str, Any] = {
             "state": self.state,
             "stream_id": self.stream_id,
@@ -103,7 +103,7 @@ class Recording:
 
 
 class RecordingDetails(Mapping[str, Any]):
-    """``Recording.details`` of a catalog entry, made when they are looked at: an archive may list very many."""
+    """``Recording.details`` of a catalog entry, decoded on access: an archive may list very many."""
 
     __slots__ = ("_entry",)
 
@@ -123,7 +123,7 @@ class RecordingDetails(Mapping[str, Any]):
         return len(self._made())
 
     def items(self) -> ItemsView[str, Any]:
-        """Names and values, decoded once."""
+        """Return names and values; decodes the entry once."""
         return self._made().items()
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class RecordingDetails(Mapping[str, Any]):
 
 
 def recording_of(entry: CatalogEntry) -> Recording:
-    """The recording of a catalog entry."""
+    """Return the recording of a catalog entry."""
     _, _, recording_id, _, _, start, stop, initial, segment, term, mtu, session_id, stream_id = entry.values
     stop_position = None if stop == NULL_POSITION else stop
     return Recording(
@@ -140,7 +140,7 @@ def recording_of(entry: CatalogEntry) -> Recording:
 
 
 def invalid_note(recording: Recording) -> Fault:
-    """A recording that somebody marked as invalid is read, with this warning."""
+    """Return the warning for a recording that was marked as invalid; it is read all the same."""
     entry = recording.entry
     return Fault(
         "recording-invalid",
@@ -156,7 +156,7 @@ def invalid_note(recording: Recording) -> Fault:
 
 
 def segment_map(recording: Recording) -> SegmentMap:
-    """Where a recording's positions lie, as archives of today name its files."""
+    """Return the map from a recording's positions to segment files, as current archives name them."""
     return SegmentMap(
         recording.recording_id,
         recording.start_position,
@@ -168,9 +168,9 @@ def segment_map(recording: Recording) -> SegmentMap:
 def recording_from_files(
     storage: Storage, recording_id: int, numbers: list[int], naming: Naming = Naming.POSITION
 ) -> Recording | None:
-    """A recording that no catalog knows, from the headers in its files; ``None`` where they hold no frame. Its end
-    is not known. Where files are counted, its start is not known either: positions are those since the term in which
-    it started."""
+    """Return a recording without a catalog entry, from the frame headers in its files; ``None`` if they hold no frame.
+    Its end is unknown. If the file names count segments, its start is unknown, too: positions then count from the
+    beginning of the term in which it started."""
     for number in numbers:
         with storage.open(segment_name(recording_id, number)) as file:
             size = file.size()
@@ -195,14 +195,14 @@ def recording_from_files(
 
 
 def _segment_length(size: int) -> int:
-    """Of a file of that size; 0 where it was cut."""
+    """Return the segment length for a file of that size; 0 if the file was cut."""
     lengths = (size, size - SPARE_BYTES)
     return next((n for n in lengths if is_power_of_two(n) and MIN_TERM_LENGTH <= n <= MAX_SEGMENT_LENGTH), 0)
 
 
 def _first_frames(file: ReadableFile, size: int) -> Iterator[tuple[int, DataHeader]]:
-    """The first place in a segment file that can be a frame: behind the zeros before a start in the middle of a
-    term."""
+    """Yield the first place in a segment file that can be a frame, if any. Zeros come before it if the recording starts
+    in the middle of a term."""
     offset = 0
     while offset < size:
         data = file.read_at(offset, SEARCH_BYTES)
@@ -223,15 +223,15 @@ def _first_frames(file: ReadableFile, size: int) -> Iterator[tuple[int, DataHead
 
 
 def _may_be_frame(header: DataHeader, offset: int) -> bool:
-    # Terms are at least 64 KiB and segments begin where terms do: the low bits of the term offset are those of the
-    # file offset.
+    # Terms are at least 64 KiB long and segments begin with a term, so term offset and file offset have the same low
+    # bits.
     low = MIN_TERM_LENGTH - 1
     fits = header.term_offset & low == offset & low and 0 <= header.term_offset <= offset
     return header.type == TYPE_DATA and HEADER_LENGTH <= header.frame_length <= MAX_FRAME_LENGTH and fits
 
 
 def _term_length(file: ReadableFile, at: int, first: DataHeader, segment_length: int) -> int:
-    """The distance to the place where the next term begins; the segment's length where there is none."""
+    """Return the distance to the start of the next term; the segment's length if no other term is found."""
     start = at - first.term_offset
     length = MIN_TERM_LENGTH
     while length < segment_length:

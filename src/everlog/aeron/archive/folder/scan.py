@@ -1,7 +1,7 @@
-"""Scanning one recording: the walker over a window of its segments, and what to do where it stops.
+"""Scans one recording: runs the walker over a window of its segments, and handles what stops the walker.
 
-Damage is reported once, by the scan in whose range it lies, and reading goes on at the next intact frame. The
-records before and after it are given; a message of which a fragment is damaged is not.
+Damage is reported once, by the scan in whose range it lies, and the scan continues at the next intact frame. It yields
+all records before and after the damage, but no message with a damaged fragment.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
 POLYNOMIALS = {"crc32": IEEE, "crc32c": CASTAGNOLI}
 WINDOW_BYTES = MAX_MESSAGE_BYTES * 2
-"""Most of a recording that is held at once: a message of the largest length with its headers."""
+"""The most bytes of a recording in memory at once: enough for the largest message with its frame headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What a scan needs to know of a recording, so that it does not read the catalog again. ``stop_position`` is
-    ``None`` while the recording is active; then ``bases`` (the segments that were there) say how far to look.
-    ``is_live``: an archive is writing. ``frame_start``: a position at which a frame begins, if one is known."""
+    """What a scan needs to know about a recording, so that it does not read the catalog again. ``stop_position`` is
+    ``None`` while the recording is active; then the scan ends with the segment at ``last_base``. ``is_live``: an
+    archive is running. ``frame_start``: a position at which a frame begins, if one is known."""
 
     segments: SegmentMap
     geometry: Geometry
@@ -65,8 +65,8 @@ class ScanContext:
 
 @dataclass(slots=True)
 class Scan:
-    """Walks records with ``first <= position < stop`` into ``sink``. ``end_position`` is the position after the
-    last intact frame."""
+    """Walks the records with ``first <= position < stop`` and puts them into ``sink``. ``end_position`` is the position
+    after the last intact frame."""
 
     context: ScanContext
     reader: SegmentReader
@@ -80,11 +80,11 @@ class Scan:
     _window: Window = field(init=False)
 
     def run(self) -> Iterator[None]:
-        """Yields each time the sink is to be emptied, and once at the end."""
+        """Yield whenever the caller must empty the sink, and once at the end."""
         context = self.context
         start = context.segments.start_position
         self.first = max(self.first, start)
-        # A frame never crosses the end of its term: a term's start is the nearest place where one surely begins.
+        # A frame never crosses the end of its term, so a frame surely begins at the start of a term.
         begin = max(start, term_start(self.first, context.geometry.term_length))
         if context.frame_start is not None and begin < context.frame_start <= self.first:
             begin = context.frame_start
@@ -103,9 +103,9 @@ class Scan:
         return walker
 
     def _step(self) -> bool:
-        """Walk until the sink is full (true) or the range is done (false)."""
+        """Walk until the sink is full (``True``) or the range is done (``False``)."""
         while True:
-            walker, window = self._walker, self._window  # a restart puts another in its place
+            walker, window = self._walker, self._window  # a restart replaces them
             status = walker.walk(window.buffer, window.at, window.filled, window.base, window.at_end, self.sink)
             position = window.base + walker.at
             if status not in (codes.INCOMPLETE, codes.ORPHAN, codes.TOO_LONG):
@@ -119,7 +119,7 @@ class Scan:
                 return False
 
     def _go_on(self, status: int, position: int) -> bool:
-        """Deal with what stopped the walk at ``position``; false when there is no more."""
+        """Handle what stopped the walk at ``position``; ``False`` if the scan is done."""
         window, walker = self._window, self._walker
         if status in (codes.END, codes.NEED_MORE):
             window.seek(position)
@@ -145,35 +145,35 @@ class Scan:
         return bytes(self._window.buffer[at : at + HEADER_LENGTH])
 
     def _has_plain_session(self, position: int) -> bool:
-        """Whether the frame that follows has the same session id, and that is no checksum over it either: then both
-        were recorded while the archive was not configured for checksums, far from where frames are tried. Two damaged
-        frames don't look so: their checksums are equal only where their content was. Who says which checksum there is
-        (then no session is known to have none) is told of each frame without it."""
+        """Whether the frame at ``position`` has no checksum although others do: an archive without checksums recorded
+        it, far from the frames that detection reads. This is so if the next frame has the same session id, which is not
+        its checksum either: damaged frames have different checksums unless their contents were equal. Always false if
+        the user chose the kind of checksum (then ``plain_sessions`` is empty): each frame without it is a fault."""
         if not self.context.geometry.plain_sessions:
             return False
         header = DataHeader.unpack_from(self._header(position))
-        behind = position + align(header.frame_length)
-        if behind + HEADER_LENGTH > self.context.limit:
+        after = position + align(header.frame_length)
+        if after + HEADER_LENGTH > self.context.limit:
             return False
-        data = self.reader.read(behind, HEADER_LENGTH)
+        data = self.reader.read(after, HEADER_LENGTH)
         if len(data) < HEADER_LENGTH:
             return False
         following = DataHeader.unpack_from(data)
         length = align(following.frame_length)
         if following.type != TYPE_DATA or not HEADER_LENGTH <= following.frame_length <= MAX_FRAME_LENGTH:
             return False
-        if following.session_id != header.session_id or behind + length > self.context.limit:
+        if following.session_id != header.session_id or after + length > self.context.limit:
             return False
-        if following.term_offset != term_offset_of(behind, self.context.geometry.term_length):
+        if following.term_offset != term_offset_of(after, self.context.geometry.term_length):
             return False
-        body = self.reader.read(behind + HEADER_LENGTH, length - HEADER_LENGTH)
+        body = self.reader.read(after + HEADER_LENGTH, length - HEADER_LENGTH)
         crc = Crc32(POLYNOMIALS[self.context.checksum])
         return crc.checksum(body) != following.session_id & 0xFFFFFFFF
 
-    # The end, and what looks like it
+    # The end of the recording, and what resembles it
 
     def _end_of_bytes(self, position: int) -> bool:
-        """No more bytes at ``position``: the recording's end, or a file that is missing or short."""
+        """Handle the end of the bytes at ``position``: the recording's end, or a missing or short file."""
         context, window = self.context, self._window
         available = window.base + window.filled
         if position >= context.limit or available >= context.limit:
@@ -183,8 +183,8 @@ class Scan:
         return self._missing(position, available)
 
     def _last_frame(self, position: int) -> bool:
-        """What is left at the recording's end: nothing, a message without its end, or a frame that goes beyond. True
-        if intact frames follow it: then its length is wrong."""
+        """Report what is left at the recording's end: an incomplete message, or a frame that extends past the end.
+        ``True`` if intact frames follow it, because its length is wrong."""
         limit, header = self.context.limit, self._header(position)
         if position == limit:
             return False
@@ -192,9 +192,9 @@ class Scan:
             found = f"a frame that ends at {position}" if position > limit else f"{limit - position} bytes"
             self._report("stop-position", min(position, limit), found, f"a frame that ends at {limit}", "nothing")
             return False
-        behind = position + align(DataHeader.unpack_from(header).frame_length)
-        if behind > limit:
-            self._report("stop-position", position, f"a frame up to {behind}", f"none beyond {limit}", "the frame")
+        end = position + align(DataHeader.unpack_from(header).frame_length)
+        if end > limit:
+            self._report("stop-position", position, f"a frame up to {end}", f"none beyond {limit}", "the frame")
             return self._resync(position) is not None
         self._incomplete_at_end(position)
         return False
@@ -204,14 +204,14 @@ class Scan:
         self._report("incomplete-message", position, found, expected, "the message", severity=Severity.NOTE)
 
     def _missing(self, position: int, available: int) -> bool:
-        """The file that holds ``available`` is missing or ends there: report it and go on with the next one."""
+        """Report that the file that holds ``available`` is missing or ends there, and continue with the next file."""
         context, reader = self.context, self.reader
         segments = context.segments
         base = segments.base(available)
         size = reader.size(base)
-        # Not by the size alone: a file that is cut while it is read has none of the bytes that it had.
+        # The size alone is not enough: a file that is cut while it is read has lost the bytes.
         if available == base > segments.start_position and size and reader.read(base, 1):
-            return self._short_behind_its_last_frame(available)
+            return self._short_after_last_frame(available)
         following = reader.next_base(base, context.limit)
         lost = f"positions {position} to {min(following, context.limit)}"
         if size is None:
@@ -227,8 +227,8 @@ class Scan:
         self._restart(following)
         return True
 
-    def _short_behind_its_last_frame(self, position: int) -> bool:
-        """The file before ``position`` lacks only bytes that fill up its last frame: nothing is lost."""
+    def _short_after_last_frame(self, position: int) -> bool:
+        """Report a short file before ``position`` that lacks only the padding of its last frame: nothing is lost."""
         segments = self.context.segments
         before = segments.base(position - 1)
         size = self.reader.size(before) or 0
@@ -243,7 +243,7 @@ class Scan:
         self._walker.skipping = True
 
     def _unset(self, position: int) -> bool:
-        """Zeros where a frame should be: the end of an active recording, or a hole."""
+        """Handle zeros in place of a frame: the end of an active recording, or a hole."""
         context, message_at = self.context, self._walker.message_at
         message = self._window.base + message_at if message_at >= 0 else None
         if context.stop_position is None:
@@ -252,42 +252,42 @@ class Scan:
                 return True
             if context.is_live:
                 return False
-        behind = self._resync(position)
-        if behind is None and context.stop_position is None:
+        resumed = self._resync(position)
+        if resumed is None and context.stop_position is None:
             if message is not None:
                 self._incomplete_at_end(message)
             return False
         if any(self.reader.read(position, HEADER_LENGTH)):
             self._restart(position)
             return True
-        end = context.limit if behind is None else behind
+        end = context.limit if resumed is None else resumed
         lost = f"positions {position if message is None else message} to {end}"
         self._report("unset-frame", position, "no frame (zeros)", "a frame", lost, message=message)
-        return behind is not None
+        return resumed is not None
 
     # Damage
 
     def _damage(self, status: int, position: int) -> bool:
-        """A frame that can't be given: report it and continue after it."""
+        """Report a damaged frame and continue after it."""
         walker, context = self._walker, self.context
         message = self._window.base + walker.message_at if walker.message_at >= 0 else None
         header = self._header(position)
         checksum = self._stored_checksum(position) if status == codes.CHECKSUM else ""
         if status == codes.TORN and context.is_live:
             return False
-        behind = self._resync(position)
+        resumed = self._resync(position)
         code, found, expected = self._describe(status, position, header, checksum)
-        if behind is None and context.stop_position is None and status == codes.CHECKSUM:
+        if resumed is None and context.stop_position is None and status == codes.CHECKSUM:
             code = "torn-frame"
-        end = context.limit if behind is None and context.stop_position is not None else behind
+        end = context.limit if resumed is None and context.stop_position is not None else resumed
         start = position if message is None else message
         lost = f"positions {start} to {end}" if end is not None else f"the frame at {position}"
         self._report(code, position, found, expected, lost, message=message)
-        return behind is not None
+        return resumed is not None
 
     def _resync(self, position: int) -> int | None:
-        """Move to the next intact frame after ``position``, over missing files too; return its position, or
-        ``None``."""
+        """Move to the next intact frame after ``position``, also past missing files. Return its position, or ``None``
+        if no intact frame follows."""
         window, limit = self._window, self.context.limit
         self._walker.skipping = True
         window.seek(position + HEADER_LENGTH)
@@ -310,12 +310,12 @@ class Scan:
     def _stored_checksum(self, position: int) -> str:
         at = position - self._window.base
         header = DataHeader.unpack_from(self._window.buffer, at)
-        behind = at + align(header.frame_length)
+        end = at + align(header.frame_length)
         crc = Crc32(POLYNOMIALS[self.context.checksum])
-        return f"{crc.checksum(self._window.buffer, at + HEADER_LENGTH, behind):08x}"
+        return f"{crc.checksum(self._window.buffer, at + HEADER_LENGTH, end):08x}"
 
     def _describe(self, status: int, position: int, header: bytes, checksum: str) -> tuple[str, str, str]:
-        """Fault code, found, expected."""
+        """Return fault code, found and expected."""
         geometry = self.context.geometry
         frame = DataHeader.unpack_from(header)
         offset = term_offset_of(position, geometry.term_length)
@@ -337,7 +337,7 @@ class Scan:
         }[status]
 
     def _report_message(self, status: int, position: int) -> None:
-        """A message that can't be put together although its frames are intact."""
+        """Report a message that can't be assembled although its frames are intact."""
         code, expected, severity = "incomplete-message", "a whole message", Severity.FAULT
         lost = "the message"
         if status == codes.TOO_LONG:
@@ -354,14 +354,14 @@ class Scan:
             resume = self._window.base + self._walker.resume
             found, lost = "fragments that do not follow each other", f"positions {position} to {resume}"
             if self._is_other_session(position, resume):
-                # Nothing is damaged: its publisher or its recording stopped, and the recording was extended.
+                # No damage: the publisher or the recording stopped, and later the recording was extended.
                 found, lost, severity = "no end before another session", "the message", Severity.NOTE
         self._report(code, position, found, expected, lost, severity=severity)
 
-    def _is_other_session(self, position: int, behind: int) -> bool:
-        """Whether a session begins a message at ``behind`` that is not the one at ``position``. Where checksums lie
-        over the session ids it is taken for so: the frames are intact, and follow each other."""
-        here, there = self._header(position), self._header(behind)
+    def _is_other_session(self, position: int, following: int) -> bool:
+        """Whether another session than the one at ``position`` begins a message at ``following``. Checksums replace the
+        session ids; then any beginning of a message counts as another session, since the frames are intact."""
+        here, there = self._header(position), self._header(following)
         if len(there) < HEADER_LENGTH:
             return False
         first, second = DataHeader.unpack_from(here), DataHeader.unpack_from(there)
@@ -381,7 +381,7 @@ class Scan:
         message: int | None = None,
         offset: int | None = -1,
     ) -> None:
-        """Tell of damage at ``position``, if it, or the message that it cuts short, is in the range."""
+        """Report damage at ``position`` if the damage, or the message that it cuts short, is in the range."""
         inside = self.first <= position < self.stop
         if not inside and (message is None or not self.first <= message < self.stop):
             return

@@ -1,7 +1,7 @@
-"""Where a recording is cut into splits: at segments, and inside large ones at terms.
+"""Cuts a recording into splits: at segments, and inside large segments at terms.
 
-A frame never crosses the end of its term, and a publication puts no message across it, so that each term begins with a
-frame of its own (Aeron's TermAppender and ExclusiveTermAppender: what does not fit goes to the next term).
+Neither a frame nor a message crosses the end of its term, so that each term begins with a new message. (Aeron's
+TermAppender and ExclusiveTermAppender put a message that does not fit into the next term.)
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ from everlog.core.splits import Split
 from everlog.errors import StoreUnavailable
 
 MAX_SPLITS = 65_536
-"""Of a recording, so that a damaged stop position does not fill the memory."""
+"""The most splits of a recording, so that a damaged stop position does not fill the memory."""
 FEW_SPLITS = 1024
-"""Where a recording would have more, its files are listed, and nothing is cut after the last one."""
+"""If a recording would have more splits, its files are listed, and nothing is cut after the last file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """The files of a recording. ``list_numbers`` lists the numbers in their names, which costs a look at the whole
-    archive: one file is looked at by itself."""
+    """The files of a recording. ``list_numbers`` returns the numbers in their names; it lists the whole archive, while
+    ``is_whole`` checks one file without a listing."""
 
     storage: Storage
     segments: SegmentMap
     list_numbers: Callable[[], list[int]]
 
     def is_whole(self, base: int) -> bool:
-        """Whether the file that begins at position ``base`` is as long as it must be."""
+        """Whether the file that begins at position ``base`` exists in its full length."""
         try:
             return self.storage.size(self.segments.name(base)) >= self.segments.segment_length
         except StoreUnavailable:
             return False
 
     def end(self) -> int:
-        """The position after the last file."""
+        """Return the position after the last file."""
         bases = self.segments.bases(self.list_numbers())
         return max(bases) + self.segments.segment_length if bases else self.segments.start_position
 
 
 def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterator[int]:
-    """Positions between ``first`` and ``stop`` at which to cut: some segments apart, or some terms inside a segment
-    whose file has all its bytes. What a file lacks is one fault: it is not cut."""
+    """Yield the positions between ``first`` and ``stop`` at which to cut: some segments apart, or some terms apart
+    inside a segment. A segment with a short file is not cut inside, so that its missing bytes are reported as one
+    fault."""
     segments = files.segments
     length = segments.segment_length
     if stop - first > FEW_SPLITS * max(split_bytes, segments.term_length):
@@ -63,7 +64,7 @@ def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterato
         base = segments.base(position)
         following = min(base + step, stop)
         if step == length and inside < length and files.is_whole(base):
-            # As many as are needed, of equal size.
+            # As many pieces as needed, of equal size.
             terms = length // segments.term_length
             pieces = -(-length // inside)
             marks = (base + terms * k // pieces * segments.term_length for k in range(1, pieces))
@@ -74,8 +75,8 @@ def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterato
 
 
 def time_of_first(reader: SegmentReader, position: int, factor: int) -> int | None:
-    """The time in the reserved value of the message that begins at ``position``, a multiple of ``factor``
-    nanoseconds; ``None`` where no term begins there or no message does."""
+    """Return the time of the message that begins at ``position``: the frame's reserved value times ``factor``, in
+    nanoseconds. ``None`` if no term or no message begins there, or if the value is 0."""
     segments = reader.segments
     if position != segments.start_position and position != term_start(position, segments.term_length):
         return None
@@ -85,13 +86,14 @@ def time_of_first(reader: SegmentReader, position: int, factor: int) -> int | No
     frame = DataHeader.unpack_from(header)
     if frame.frame_length <= HEADER_LENGTH or frame.type != TYPE_DATA or not frame.flags & FLAG_BEGIN:
         return None
-    return int(frame.reserved_value) * factor or None  # 0 is what publishers leave there that set none
+    return int(frame.reserved_value) * factor or None  # 0 if the publisher sets no value
 
 
 def split_recording(
     archive: ArchiveFolder, recording: Recording, start: int | None, end: int | None, split_bytes: int
 ) -> list[Split]:
-    """Some segments each, or some terms of a large one. A message belongs to the split in which it begins."""
+    """Split a recording at segments, or at terms inside large segments. A message belongs to the split in which it
+    begins. A recording without any files has no splits."""
     if archive.is_purged(recording):
         return []
     context = archive.scan_context(recording)

@@ -1,4 +1,4 @@
-"""The base of every step of a plan that changes an archive's folder."""
+"""The base class of the steps of plans that change an archive's folder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from everlog.core.plan.step import FolderStep
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveStep(FolderStep):
-    """A change of an archive's folder. It is refused while an archive runs there, unless ``is_owner`` says that whoever
-    applies it owns the folder, as an archive that is opened for writing does."""
+    """A change of an archive's folder. It is refused while an archive runs there. ``is_owner`` skips that check, for a
+    caller that owns the folder, such as an archive that is open for writing."""
 
     open_files: ClassVar[tuple[str, ...]] = (CATALOG_NAME,)
     """The step is refused while another process has one of these files open."""

@@ -1,1 +1,1 @@
-"""Recordings of an open archive: options, events, replays, and what is refused."""
+"""Recordings of an open archive: options, events, replays, errors."""

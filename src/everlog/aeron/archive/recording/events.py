@@ -63,7 +63,7 @@ class RecordingStopped:
 
 @dataclass(frozen=True, slots=True)
 class SignalEvent:
-    """A signal; ``position`` is -1 if the signal has none."""
+    """A recording signal; ``position`` is -1 if the signal has none."""
 
     recording_id: int
     position: int
@@ -164,7 +164,7 @@ class Events:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody would receive an event."""
+        """Whether any listener would receive an event."""
         return bool(self._callbacks)
 
     def publish(self, event: Event) -> None:

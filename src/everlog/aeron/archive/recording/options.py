@@ -20,12 +20,13 @@ MAX_TIMEOUT_S = 3600
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveOptions:
-    """``durability``: what an append guarantees on return, ``written`` or ``synced``; or Aeron's ``file_sync_level``
-    (0 to 2; 0 is ``written``) and ``catalog_file_sync_level`` (at least that). ``segment_length``: bytes of a new
-    recording's files, a power of two, at least its term's length. ``checksum`` over frames and catalog entries:
-    ``none``, ``crc32`` or ``crc32c``; the folder does not record it, so give the same each time, or ``None`` for the
-    one that the catalog's entries have. ``catalog_capacity``: bytes. ``liveness_timeout_s``: how long the folder stays
-    locked after its owner is killed. ``flush_interval_s``: how long offered messages wait at most. Both are at most an
+    """``durability``: what an append guarantees on return, ``written`` or ``synced``. Alternatively Aeron's
+    ``file_sync_level`` (0 to 2; 0 is ``written``) and ``catalog_file_sync_level`` (at least ``file_sync_level``).
+    ``segment_length``: size of a new recording's files in bytes, a power of two, at least the recording's term length.
+    ``checksum`` of frames and catalog entries: ``none``, ``crc32`` or ``crc32c``. The folder does not store this
+    choice, so give the same each time, or ``None`` to use the one that the catalog's entries have.
+    ``catalog_capacity``: initial size of the catalog in bytes. ``liveness_timeout_s``: how long the folder stays locked
+    after its owner is killed. ``flush_interval_s``: how long offered messages wait at most. Both times are at most an
     hour.
     """
 
@@ -63,11 +64,11 @@ class ArchiveOptions:
         object.__setattr__(self, "durability", durability_of(level))
         object.__setattr__(self, "file_sync_level", level)
         object.__setattr__(self, "catalog_file_sync_level", catalog)
-        _ = self.catalog  # which checks its own
+        _ = self.catalog  # CatalogOptions checks its own values
 
     @property
     def catalog(self) -> CatalogOptions:
-        """Those of the catalog."""
+        """The options for the catalog."""
         level = self.catalog_file_sync_level or 0
         return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum or "none", sync_level=level)
 
@@ -80,5 +81,5 @@ def _durability(value: Durability | str) -> Durability:
 
 
 def durability_of(level: int) -> Durability:
-    """What a file sync level promises."""
+    """Return the durability that a file sync level guarantees."""
     return Durability.SYNCED if level else Durability.WRITTEN

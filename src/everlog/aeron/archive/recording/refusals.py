@@ -34,14 +34,14 @@ class ErrorCode(IntEnum):
 
 
 class ArchiveError(UsageError):
-    """An operation that an archive refuses now, or with these values; nothing was changed. ``code`` is the error code
-    that an archive sends to its client."""
+    """The archive refused an operation, because of its state or the given values; nothing was changed. ``code`` is the
+    error code that an archive sends to its client."""
 
     code: ErrorCode = ErrorCode.GENERIC
     _sentence = EverlogError._sentence
 
     def coded(self, code: ErrorCode) -> Self:
-        """The same, with that code."""
+        """Set the error code and return the error itself."""
         self.code = code
         return self
 

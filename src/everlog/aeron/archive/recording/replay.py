@@ -1,4 +1,4 @@
-"""Reading a recording back from a position on, while it grows if need be. Source: ReplaySession."""
+"""Reads a recording back from a position on, also while it grows. Source: ReplaySession."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from everlog.core.store import FaultSink, Level, LevelName, raise_fault, records
 
 @dataclass(frozen=True, slots=True)
 class ReplaySource:
-    """What is replayed: ``context`` of the recording; ``recorder`` if it is active, else ``None``."""
+    """The replayed recording: its scan ``context``, and its ``recorder`` while it is active, else ``None``."""
 
     store: ArchiveStore
     context: ScanContext
@@ -27,10 +27,11 @@ class ReplaySource:
 
 
 class Replay:
-    """Messages of one recording, each once, in order. For one thread; iterate over records, or over ``batches``.
+    """Yields the messages of one recording, each once, in order: iterate over the replay for records, or over
+    :meth:`batches`. Use it in one thread.
 
-    ``position`` is the position after the last message or batch that was yielded. As long as a
-    replay is open, segments that it needs are not purged; it closes itself at its end.
+    ``position`` is the position after the last message or batch that was yielded. While a replay is open, the segments
+    that it needs are not purged. It closes itself at its end.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Replay:
 
     @property
     def segment_base(self) -> int:
-        """Where the segment begins that is read next."""
+        """The position at which the segment that is read next begins."""
         return self._source.context.segments.base(self.position)
 
     def batches(
@@ -64,8 +65,8 @@ class Replay:
         level: Level | LevelName = Level.RECORD,
         on_fault: FaultSink = raise_fault,
     ) -> Iterator[Batch]:
-        """Batches of columns (all for ``None``), as :meth:`Store.scan` gives them. A message that is not whole yet is
-        given when it is, or, once the recording has stopped, reported to ``on_fault``."""
+        """Yield batches of columns (all for ``None``), as :meth:`Store.scan` does. A message that is still incomplete
+        is yielded when it is complete, or, if the recording stops before, reported to ``on_fault``."""
         names = None if columns is None else list(columns)
         try:
             while not self._is_closed:
@@ -79,7 +80,7 @@ class Replay:
             self.close()
 
     def __iter__(self) -> Iterator[Record]:
-        """Records, one by one; damage raises :class:`CorruptData`."""
+        """Yield records one by one. Raises :class:`CorruptData` at damage."""
         names = ["address", *(column.name for column in self._source.store.family_columns())]
         for record in records_of(str(self.recording_id), names, self.batches(names)):
             self.position = max(self.position, record.fields["end_position"])
@@ -90,7 +91,7 @@ class Replay:
     ) -> Iterator[Batch]:
         unfinished: list[int] = []
 
-        def tell(fault: Fault) -> None:
+        def report(fault: Fault) -> None:
             at_end = fault.code == "incomplete-message" and fault.found == "a message without its last fragment"
             if at_end and not is_last and fault.address is not None:
                 unfinished.append(int(fault.address))
@@ -98,11 +99,11 @@ class Replay:
                 on_fault(fault)
 
         known = self._source.context
-        # Up to there all was acknowledged: a last frame that ends in zeros is whole.
+        # Everything up to ``limit`` was acknowledged, so a last frame that ends in zeros is whole.
         geometry = replace(known.geometry, limit=limit)
         context = replace(known, geometry=geometry, stop_position=limit, last_base=None, frame_start=self.position)
         split = Split(str(self.recording_id), self.position, limit, 0, context)
-        yield from self._source.store.scan_split(split, columns=names, level=level, on_fault=tell)
+        yield from self._source.store.scan_split(split, columns=names, level=level, on_fault=report)
         self.position = unfinished[0] if unfinished else limit
 
     def _limit(self) -> int:
@@ -117,13 +118,13 @@ class Replay:
         return recorder.is_stopped and limit >= recorder.recorded_position
 
     def _wait(self, limit: int) -> bool:
-        """For more than ``limit``; false when the time is over."""
+        """Wait for data after ``limit``; ``False`` after the timeout or a close."""
         recorder = self._source.recorder
         assert recorder is not None
         return recorder.wait_past(limit, lambda: self._is_closed, self._timeout_s) and not self._is_closed
 
     def close(self) -> None:
-        """Give no more, and let go of the recording; a second call does nothing."""
+        """Stop yielding and release the recording; a second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True

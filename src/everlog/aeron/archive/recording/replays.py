@@ -24,9 +24,9 @@ from everlog.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayFolder:
-    """What replays read: the folder, its recordings as they are now, and the recorders of active ones. ``checksum`` is
-    that of frames which don't show theirs; ``recorded_position`` gives the position after the last acknowledged
-    message of a recording."""
+    """What replays read: the folder, its current recordings, and the recorders of active ones. ``checksum`` is the kind
+    for recordings that have no frames yet; ``recorded_position`` returns the position after a recording's last
+    acknowledged message."""
 
     storage: Storage
     store: ArchiveStore
@@ -44,17 +44,17 @@ class Replays:
         self._open: set[Replay] = set()
 
     def open_replays(self) -> set[Replay]:
-        """The open ones, copied in one step: replays close in threads that don't have the lock."""
+        """Copy the set of open replays in one step: replays close in threads that don't hold the lock."""
         return self._open.copy()
 
     def end(self, recording_ids: Collection[int]) -> None:
-        """Close the replays of some recordings."""
+        """Close the replays of the given recordings."""
         for replay in self.open_replays():
             if replay.recording_id in recording_ids:
                 replay.close()
 
     def positions_of(self, recording_id: int) -> list[tuple[int, int]]:
-        """Position, and base of the segment read next, of each open replay of a recording."""
+        """Return, for each open replay of a recording, its position and the base of the segment that it reads next."""
         return [(r.position, r.segment_base) for r in self.open_replays() if r.recording_id == recording_id]
 
     def replay(
@@ -83,7 +83,7 @@ class Replays:
         return replay
 
     def context(self, recording: Recording) -> ScanContext:
-        """How to read a recording as it is now."""
+        """Return the scan context for a recording's current state."""
         segments = segment_map(recording)
         limit = self._folder.recorded_position(recording.recording_id)
         kind, plain = self._folder.checksum, tuple[int, ...]()

@@ -1,4 +1,4 @@
-"""What a recording's stream is like: from its channel, from what the caller says, from Aeron's defaults.
+"""The parameters of a recording's stream: from its channel, the caller's options, and Aeron's defaults.
 
 Source: Aeron's configuration (Configuration.termWindow..., CommonContext), ArchiveConductor.strippedChannelBuilder, the
 order of ChannelUriStringBuilder.build.
@@ -26,7 +26,7 @@ _KEPT = (
     *("tether", "group", "rejoin", "so-sndbuf", "so-rcvbuf", "rcv-wnd", "media-rcv-ts-offset"),
     *("channel-rcv-ts-offset", "channel-snd-ts-offset", "response-endpoint", "response-correlation-id", "stream-id"),
 )
-"""Parameters that say which stream it is, in the order in which a stripped channel has them."""
+"""The parameters that identify a stream, in the order of a stripped channel."""
 _OF_ONE_PUBLICATION = frozenset(("session-id", "init-term-id", "term-id", "term-offset"))
 _SIZE = re.compile(r"([0-9]{1,18})([kKmMgG]?)", re.ASCII)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
@@ -34,7 +34,8 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 
 @dataclass(frozen=True, kw_only=True)
 class StreamParameters:
-    """As a recording's descriptor has them. ``join_position`` is where the stream's next frame goes."""
+    """A stream's parameters, as in a recording's descriptor. ``join_position`` is the position of the stream's next
+    frame."""
 
     channel: str
     stripped_channel: str
@@ -49,7 +50,7 @@ class StreamParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamOptions:
-    """What a caller may say of a stream; ``None`` leaves it to the channel's parameters, or to the default."""
+    """What a caller may set for a stream; ``None`` uses the channel's parameter or the default."""
 
     session_id: int | None = None
     initial_term_id: int | None = None
@@ -65,7 +66,8 @@ class StreamOptions:
 
 
 def parameters_of(channel: str, stream_id: int, stream_options: StreamOptions) -> StreamParameters:
-    """Raises :class:`UsageError` for what no stream can be like, or where channel and wish disagree."""
+    """Return the parameters of a stream. Raises :class:`UsageError` if a value is invalid, or if an option and the
+    channel disagree."""
     check_type("channel", channel, str, "text, such as aeron:ipc")
     uri = ChannelUri.parse(channel)
     is_ipc = uri.media == "ipc"
@@ -104,19 +106,19 @@ def parameters_of(channel: str, stream_id: int, stream_options: StreamOptions) -
 
 
 def check_int64(name: str, value: object) -> None:
-    """Raises :class:`UsageError` for what is no 64-bit number."""
+    """Raise :class:`UsageError` unless ``value`` is a signed 64-bit integer."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
         raise UsageError(name, found=repr(value), expected="an int64")
 
 
 def stripped(uri: ChannelUri) -> str:
-    """The channel without what does not say which stream it is."""
+    """Return the channel with only the parameters that identify its stream."""
     return str(ChannelUri(uri.media, {key: uri.params[key] for key in _KEPT if key in uri.params}))
 
 
 def for_another_publication(channel: str) -> str:
-    """A recording's channel without what only the publication had that it began with: its session, and where it
-    began."""
+    """Return a recording's channel without the parameters of its first publication: the session id and the initial
+    position."""
     uri = ChannelUri.parse(channel)
     params = {key: value for key, value in uri.params.items() if key not in _OF_ONE_PUBLICATION}
     return str(ChannelUri(uri.media, params, uri.is_spy))
@@ -124,7 +126,7 @@ def for_another_publication(channel: str) -> str:
 
 def _either(name: str, wish: int | None, given: int | None, default: int | None) -> int:
     if wish is not None and given is not None and wish != given:
-        raise UsageError(name, found=f"{wish}, and {given} in the channel", expected="one of them")
+        raise UsageError(name, found=str(wish), expected=f"{given}, as in the channel")
     found = given if wish is None else wish
     return found if found is not None else default  # type: ignore[return-value]
 
