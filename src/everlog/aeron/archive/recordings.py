@@ -59,6 +59,7 @@ class Recordings:
 
     def __init__(self, folder: OpenFolder, flush_soon: Callable[[], None]) -> None:
         self.recorders: dict[int, Recorder] = {}
+        self.check: Callable[[], None] = folder.check  # called for each offered message
         self._folder = folder
         self._storage, self._options = folder.storage, folder.options
         self._catalog, self._events = folder.catalog, folder.events
@@ -184,10 +185,6 @@ class Recordings:
         self._events.publish(RecordingProgress(recording_id, start, position))
 
     # The owner of its recorders
-
-    def check(self) -> None:
-        """Raises :class:`StoreUnavailable` if the archive is closed, or another one owns the folder now."""
-        self._folder.check()
 
     def offered(self) -> None:
         """Have the offered messages written soon."""

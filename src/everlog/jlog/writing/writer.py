@@ -346,7 +346,9 @@ class Writer:
             self._buffer.close()
 
     def _check_open(self) -> None:
-        if self._buffer is not None and not self._is_closed and self._segment.pid != os.getpid():
+        if not self._is_closed and self._segment.pid == os.getpid():
+            return
+        if self._buffer is not None and not self._is_closed:
             raise UsageError(  # the buffer stays with the parent
                 "writer",
                 found="a buffered one from before the fork",

@@ -294,7 +294,8 @@ class Recorder:
         self.stop()
 
     def _ready(self) -> None:
-        self._end.check()
+        if not self._end.is_usable:
+            self._end.check()
         self._owner.check()
 
     # Progress

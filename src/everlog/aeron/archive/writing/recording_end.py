@@ -36,6 +36,8 @@ class RecordingEnd:
         self.tail = Tail(framer)
         self.is_synced = durability is Durability.SYNCED
         self.is_stopped = False
+        self.is_usable = True
+        """False if :meth:`check` would raise."""
         self.error: EverlogError | None = None
         """Why nothing more can be recorded."""
         self._is_fenced = False
@@ -60,6 +62,7 @@ class RecordingEnd:
         error = self.error
         if error is None and self._deferred_error is not None:
             error, self._deferred_error = self._deferred_error, None
+            self.is_usable = True
             self.select_path()
         if error is not None:
             raise WriteFailed(
@@ -201,10 +204,11 @@ class RecordingEnd:
 
     def defer(self, error: EverlogError) -> None:
         """Raise ``error`` in the next call: messages that were accepted, but that nobody waited for, are lost."""
-        self._deferred_error, self.tail.fd = error, -1
+        self._deferred_error, self.is_usable, self.tail.fd = error, False, -1
 
     def _fail(self, error: EverlogError) -> None:
         self.error = error
+        self.is_usable = False
         self.tail.fd = -1
 
     # The end
@@ -229,6 +233,7 @@ class RecordingEnd:
 
     def _retire(self) -> None:
         self.is_stopped = True
+        self.is_usable = False
         self.tail.fd = -1
         self._drop_window()
 
