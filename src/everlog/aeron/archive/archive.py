@@ -32,7 +32,7 @@ from everlog.aeron.archive.maintenance.operations import MaintainedFolder, Maint
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState
 from everlog.aeron.archive.maintenance.segment_changes import apply, finish_truncations
 from everlog.aeron.archive.recording.events import Callback, Events, EventStream
-from everlog.aeron.archive.recording.options import CHECKSUM_KINDS, ArchiveOptions, Checksum
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.recording.replay import Replay
 from everlog.aeron.archive.recording.replays import ReplayFolder, Replays
 from everlog.aeron.archive.recordings import OpenFolder, Recordings
@@ -42,6 +42,7 @@ from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.writing.ownership import Ownership
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamOptions
+from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
 from everlog.core.files.writable import WritableStorage
 from everlog.core.forking import OpenObjects
 from everlog.errors import NotAStore, StoreExists

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
@@ -25,6 +26,7 @@ from everlog.aeron.frames.constants import (
 )
 from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
+from everlog.core.options import check_choice
 from everlog.errors import CorruptData, UsageError, WrongType
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE
 
@@ -32,7 +34,7 @@ MAX_MESSAGE_LENGTH: Final = 16 << 20
 MAX_MTU_LENGTH: Final = 65_504
 MAX_CAPACITY: Final = 1 << 30
 """Most bytes in a framer's buffer."""
-CHECKSUMS: Final = {"none": None, "crc32": IEEE, "crc32c": CASTAGNOLI}
+CHECKSUMS: Final[dict[Checksum, int | None]] = {"none": None, "crc32": IEEE, "crc32c": CASTAGNOLI}
 """The polynomials of the checksums that an archive can record with."""
 _HEADER: Final = DataHeader.struct
 _BYTES: Final = ("B", "b", "c")
@@ -62,7 +64,7 @@ class Framing:
     mtu_length: int
     session_id: int
     stream_id: int
-    checksum: str = "none"
+    checksum: Checksum = "none"
 
     def __post_init__(self) -> None:
         for name in ("initial_term_id", "session_id", "stream_id"):
@@ -75,8 +77,7 @@ class Framing:
         mtu, longest = self.mtu_length, min(MAX_MTU_LENGTH, self.max_message_length)
         if type(mtu) is not int or not HEADER_LENGTH < mtu <= longest or mtu % FRAME_ALIGNMENT:
             raise UsageError("mtu_length", found=repr(mtu), expected=f"a multiple of 32 from 64 to {longest}")
-        if self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=f"one of {', '.join(CHECKSUMS)}")
+        check_choice("checksum", self.checksum, CHECKSUMS)
 
     @property
     def max_message_length(self) -> int:

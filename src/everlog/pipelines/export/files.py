@@ -11,15 +11,16 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from everlog.core.files.writable import write_failed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "parquet"}
-KINDS = tuple(SUFFIXES)
+ExportFormat = Literal["parquet", "arrow", "jsonl", "delta"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+SUFFIXES: dict[ExportFormat, str] = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "parquet"}
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20
 """A Parquet row group ends at either limit: large groups are faster to read, small ones need less memory."""
@@ -234,7 +235,7 @@ class HourFiles:
 
     folder: str
     prefix: str
-    kind: str
+    kind: ExportFormat
     schema: pa.Schema
     done: list[StagedFile] = field(default_factory=list)
     _open: dict[int | None, OpenFile] = field(default_factory=dict)

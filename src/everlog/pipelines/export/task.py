@@ -18,7 +18,7 @@ from everlog.errors import (
     FileChanged,
     UnsupportedVersion,
 )
-from everlog.pipelines.export.files import HourFiles, StagedFile, by_hour
+from everlog.pipelines.export.files import ExportFormat, HourFiles, StagedFile, by_hour
 from everlog.pipelines.export.manifest import StreamKey
 from everlog.pipelines.scan.arrow_batches import ArrowBatches, in_time
 from everlog.pipelines.scan.options import SKIP, ScanOptions
@@ -56,7 +56,7 @@ class Work:
     options: Mapping[str, Mapping[str, Any]]
     schema: Any
     columns: tuple[str, ...]
-    kind: str
+    kind: ExportFormat
     folder: str
 
 

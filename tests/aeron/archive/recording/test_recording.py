@@ -31,8 +31,9 @@ from everlog.aeron.archive.recording.events import (
     RecordingStopped,
     SignalEvent,
 )
-from everlog.aeron.archive.recording.options import ArchiveOptions, Checksum
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.writing import heartbeat
+from everlog.aeron.family_options import Checksum
 from everlog.errors import (
     CorruptData,
     EverlogError,
