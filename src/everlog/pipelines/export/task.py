@@ -88,10 +88,8 @@ def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
             if (lost := _passed_over(work.scan, error)) is not None:
                 yield SplitResult(split.number, split.key, lost=lost)
             else:
-                yield SplitResult(
-                    failure = removed(split.store, error, "export") if is_gone(error) else error
-                    yield SplitResult(split.number, split.key, error=failure)
-                )
+                failure = removed(split.store, error, "export") if is_gone(error) else error
+                yield SplitResult(split.number, split.key, error=failure)
 
 
 def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
