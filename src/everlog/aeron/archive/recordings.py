@@ -44,7 +44,7 @@ _log = logging.getLogger("everlog.aeron.archive")
 @dataclass(frozen=True, kw_only=True)
 class OpenFolder:
     """What the parts of an open archive share: the folder, its catalog and their lock. ``check`` raises
-    :class:`StoreUnavailable` once the archive is closed or another one owns the folder."""
+    :class:`Closed` once the archive is closed, :class:`StoreUnavailable` once another one owns the folder."""
 
     storage: WritableStorage
     options: ArchiveOptions
@@ -186,7 +186,7 @@ class Recordings:
     # The owner of its recorders
 
     def check(self) -> None:
-        """Raises :class:`StoreUnavailable` if the archive is closed, or another one owns the folder now."""
+        """Raises :class:`Closed` if the archive is closed, :class:`StoreUnavailable` if another one owns the folder."""
         self._folder.check()
 
     def offered(self) -> None:

@@ -35,6 +35,7 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.writing import heartbeat
 from everlog.aeron.family_options import Checksum
 from everlog.errors import (
+    Closed,
     CorruptData,
     EverlogError,
     NotAStore,
@@ -849,7 +850,7 @@ def test_nobody_waits_for_events_of_a_closed_archive(store: Archive) -> None:
     store.close()
     waiting.join(20)
     assert not waiting.is_alive()
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(Closed, match="archive is closed"):
         store.events()
 
 
@@ -1005,7 +1006,7 @@ def test_a_closed_archive_does_nothing(folder: Path) -> None:
         lambda: made.listen(print),
         lambda: made.truncate_recording(0, 0),
     ):
-        with pytest.raises(StoreUnavailable, match=r"archive .* is closed"):
+        with pytest.raises(Closed, match=r"^archive is closed$"):
             call()
     with archives.open_archive(folder) as again:
         assert (again.recovered, again.stop_position(0)) == ([], 64)

@@ -328,7 +328,7 @@ def test_an_archive_that_runs_is_refused_when_planning_and_when_applying() -> No
 def test_a_process_that_has_the_catalog_open_is_refused() -> None:
     storage = CrashingStorage(damaged("torn page"))
     plan = open_archive(storage).plan_repair()
-    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="has it open"):
+    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="is open in another process"):
         plan.apply()
 
 

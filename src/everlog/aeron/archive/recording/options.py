@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
 from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
@@ -70,6 +70,19 @@ class ArchiveOptions:
         """Those of the catalog."""
         level = self.catalog_file_sync_level or 0
         return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum or "none", sync_level=level)
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The fields of :class:`ArchiveOptions`, as keywords of ``create`` and ``open_archive``."""
+
+    durability: Durability | DurabilityName | None
+    file_sync_level: int | None
+    catalog_file_sync_level: int | None
+    segment_length: int
+    checksum: Checksum | None
+    catalog_capacity: int
+    liveness_timeout_s: float
+    flush_interval_s: float
 
 
 def _durability(value: Durability | str) -> Durability:
