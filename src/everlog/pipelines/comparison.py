@@ -12,7 +12,7 @@ import fnmatch
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from everlog.core.options import option_names
 from everlog.core.report import Fault, Severity
@@ -29,8 +29,6 @@ from everlog.stores import family_named, open_store, store_class
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ComparedBy = Literal["address", "order", "payload"]
-"""How records of the two sides are matched."""
 SCHEMA = "side int, stream string, place bigint, signature bigint, faults bigint"
 """A row with ``faults`` is not a record: it gives the number of faults in a piece of the stream."""
 BIAS = 1 << 63

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from everlog.charts.page import Report
-    from everlog.pipelines.comparison import ComparedBy
-    from everlog.pipelines.export.files import ExportFormat
+    from everlog.pipelines.choices import ComparedBy, ExportFormat
     from everlog.spark.jobs.compare import Comparison
     from everlog.spark.jobs.export import ExportSummary
     from everlog.spark.statistics.stats import Stats

@@ -32,8 +32,8 @@ from everlog.core.family.migrating import CompressionName, ReservedValue, Target
 from everlog.core.files.durability import Durability
 from everlog.errors import UsageError
 from everlog.jlog.options import Compression
-from everlog.pipelines.comparison import ComparedBy
-from everlog.pipelines.export.files import EXPORT_FORMATS, SUFFIXES, ExportFormat
+from everlog.pipelines.choices import EXPORT_FORMATS, ComparedBy, ExportFormat
+from everlog.pipelines.export.files import SUFFIXES
 from everlog.pipelines.migrate.move import PendingMode, StorageKind, StreamSettings
 from everlog.pipelines.scan.options import OnFault, ScanOptions, parse_options
 from everlog.runtime.idle import STRATEGIES, idle_strategy

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
 from everlog.cli.spark.invocation import Running, chosen_options, pair, source_options, spark_options
 from everlog.cli.text import json_line, print_error, print_table, printable
 from everlog.errors import UsageError
-from everlog.pipelines.comparison import ComparedBy
+from everlog.pipelines.choices import COMPARED_BY, ComparedBy
 from everlog.stores import FAMILIES, family_named
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ NUMBERS = frozenset(range(1, 5))
 @click.command
 @click.argument("a", metavar="A")
 @click.argument("others", metavar="B...", nargs=-1, required=True)
-@click.option("--by", type=click.Choice(get_args(ComparedBy)), default="address", help="How to match records.")
+@click.option("--by", type=click.Choice(COMPARED_BY), default="address", help="How to match records.")
 @click.option("--streams", metavar="A=B", multiple=True, help="A stream of A and its name in B; may be repeated.")
 @source_options
 @click.option(

@@ -9,7 +9,7 @@ import click
 from everlog.cli.spark.invocation import Running, scan_options, size_of, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, warn
 from everlog.errors import UsageError
-from everlog.pipelines.export.files import EXPORT_FORMATS, ExportFormat
+from everlog.pipelines.choices import EXPORT_FORMATS, ExportFormat
 
 if TYPE_CHECKING:
     from everlog.spark.jobs.export import ExportSummary

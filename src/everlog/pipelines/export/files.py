@@ -11,15 +11,14 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 from everlog.core.files.writable import write_failed
+from everlog.pipelines.choices import ExportFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ExportFormat = Literal["parquet", "arrow", "jsonl", "delta"]
-EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 SUFFIXES: dict[ExportFormat, str] = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "parquet"}
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20

@@ -18,7 +18,8 @@ from everlog.errors import (
     FileChanged,
     UnsupportedVersion,
 )
-from everlog.pipelines.export.files import ExportFormat, HourFiles, StagedFile, by_hour
+from everlog.pipelines.choices import ExportFormat
+from everlog.pipelines.export.files import HourFiles, StagedFile, by_hour
 from everlog.pipelines.export.manifest import StreamKey
 from everlog.pipelines.scan.arrow_batches import ArrowBatches, in_time
 from everlog.pipelines.scan.options import SKIP, ScanOptions

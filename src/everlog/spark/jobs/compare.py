@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from everlog.core.options import check_choice
 from everlog.core.report import Progress
 from everlog.errors import UsageError
 from everlog.pipelines.balance import TASKS_PER_CORE, balance
+from everlog.pipelines.choices import COMPARED_BY, ComparedBy
 from everlog.pipelines.comparison import (
     COUNTED_BITS,
     SCHEMA,
-    ComparedBy,
     Piece,
     Side,
     Wanted,
@@ -160,7 +160,7 @@ def compare(
     Raises :class:`CorruptData` for damage, unless the option ``onFault`` is ``skip``; :class:`UsageError` if the
     addresses of the two can't be compared; :class:`UnknownStream`, and what opening a store raises.
     """
-    check_choice("by", by, get_args(ComparedBy))
+    check_choice("by", by, COMPARED_BY)
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
     parse_options({"path": b})  # checks this path for a password, too
     scan = parse_options({**chosen, "path": a})

@@ -22,8 +22,8 @@ from everlog.core.report import Fault, Progress
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import UsageError
 from everlog.pipelines.balance import balance
+from everlog.pipelines.choices import EXPORT_FORMATS, ExportFormat
 from everlog.pipelines.export.delta import DeltaLog
-from everlog.pipelines.export.files import EXPORT_FORMATS, ExportFormat
 from everlog.pipelines.export.folder import ExportFolder
 from everlog.pipelines.export.manifest import Manifest, Placing, StreamKey
 from everlog.pipelines.export.plan import (

@@ -1207,5 +1207,5 @@ def test_a_checksum_of_none_is_the_one_that_the_catalogs_entries_have(folder: Pa
 
 def test_a_misspelt_stream_option_is_refused(store: Archive) -> None:
     options: dict[str, Any] = {"term_lenght": 65536}
-    with pytest.raises(TypeError, match="term_lenght"):
+    with pytest.raises(UsageError, match=r"unknown option .term_lenght.; known: .*term_length"):
         store.start_recording(CHANNEL, STREAM, **options)
