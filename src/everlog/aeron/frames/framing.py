@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from everlog.aeron.frames.framing_inputs import FRAMED as FRAMED
 from everlog.aeron.frames.framing_inputs import SLOW_PATH as SLOW_PATH
@@ -21,7 +21,7 @@ else:
     Framer, Tail, _longest_of = _loaded.Framer, _loaded.Tail, _loaded.longest_of
 
 
-def longest_of(payloads: Sequence[Any]) -> int:
+def longest_of(payloads: Sequence[object]) -> int:
     """The length of the longest payload, 0 if there is none. Raises :class:`WrongType` for one without a length."""
     try:
         return _longest_of(payloads)

@@ -134,7 +134,7 @@ class _Question:
 
 
 def _open(folder: str, scope: Scope) -> ArchiveStore:
-    return open_archive(folder, **({} if scope.kind is None else {"checksum": scope.kind}))
+    return open_archive(folder, checksum=scope.kind or "auto")
 
 
 def _find_faults(store: ArchiveStore, scope: Scope) -> tuple[dict[str, list[Fault]], list[Found]]:
