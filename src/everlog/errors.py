@@ -7,7 +7,7 @@ that is not a store.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 MAX_TEXT = 4000
 """Characters of an error's text. The middle of a longer text is left out; the fields keep all of it."""
@@ -49,6 +49,27 @@ class EverlogError(Exception):
         expected = None if self.expected is None else f"expected {self.expected}"
         parts = [part for part in (self.found, expected) if part is not None]
         return place + (": " + "; ".join(parts) if parts else "")
+
+    def with_hint(self, hint: str | None) -> Self:
+        """A copy with another hint."""
+        return self._copied(self.where, self.message, hint)
+
+    def inside(self, path: str, hint: str | None = None) -> Self:
+        """A copy whose place and text also name the store or folder at ``path``, with ``hint`` instead of its own if
+        one is given."""
+        where, message = self.where, self.message
+        if not where.startswith(path):
+            where = f"{path}: {where}" if isinstance(self, UsageError) else f"{path}/{where}"
+        if message is not None and path not in message:
+            message = f"{path}: {message}"
+        return self._copied(where, message, hint or self.hint)
+
+    def _copied(self, where: str, message: str | None, hint: str | None) -> Self:
+        copy = type(self)(
+            where, offset=self.offset, found=self.found, expected=self.expected, hint=hint, message=message
+        )
+        copy.appended = self.appended
+        return copy
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(text) and lose them between Spark processes.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from everlog.aeron.archive.family import ARCHIVE
 from everlog.aeron.cluster.family import CLUSTER
+from everlog.aeron.family_options import ReadChecksum
 from everlog.aeron.transport.family import DRIVER
 from everlog.core.family.record import Family, StoreOption, load
 from everlog.core.files.storage import LocalStorage, Storage
@@ -51,7 +52,7 @@ FAMILIES: dict[str, Family] = {
 class StoreOptions(TypedDict, total=False):
     """The options of all families; each takes its own. See the options class of its store for what they mean."""
 
-    checksum: str
+    checksum: ReadChecksum
     timestamp_from: str | None
     sbe_schema: str | Schema | None
     include_all: bool

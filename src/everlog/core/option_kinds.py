@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.core.options import MAX_INT64, whole_number
+from everlog.core.options import MAX_INT64, one_of, whole_number
 from everlog.errors import UsageError
 
 Reader = Callable[[str, str], Any]
@@ -73,7 +73,7 @@ def choice(*choices: str) -> OptionKind:
 
     def read(name: str, value: str) -> str:
         if value.strip().lower() not in choices:
-            raise UsageError(name, found=repr(value), expected=" or ".join(choices))
+            raise UsageError(name, found=repr(value), expected=one_of(choices))
         return value.strip().lower()
 
     return OptionKind(read, choices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from types import UnionType
 from typing import Any, TypeVar
@@ -45,6 +45,20 @@ def whole_number(name: str, text: str, least: int = MIN_INT64, most: int = MAX_I
     if number is None or not least <= number <= most:
         raise UsageError(name, found=repr(text), expected=expected)
     return number
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """The allowed texts as a sentence lists them: ``'a', 'b' or 'c'``."""
+    *others, last = (f"'{text}'" for text in choices)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise :class:`UsageError` if an argument is not one of the allowed texts; for a ``Literal`` alias, those are its
+    ``get_args``."""
+    allowed = tuple(choices)
+    if value not in allowed:
+        raise UsageError(name, found=repr(value), expected=one_of(allowed))
 
 
 def check_type(name: str, value: object, kind: type | UnionType, expected: str) -> None:

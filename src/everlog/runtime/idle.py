@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 
-from everlog.errors import UsageError
+from everlog.core.options import check_choice
 
+IdleStrategyName = Literal["noop", "spin", "yield", "sleep-ns", "sleep-ms", "backoff", "controllable"]
 MAX_SPINS, MAX_YIELDS = 10, 20
 MIN_PARK_NS, MAX_PARK_NS = 1_000, 1_000_000
 LONG_YIELD_NS = 100_000
@@ -136,7 +137,7 @@ class Controllable:
             time.sleep(SLEEP_NS * NANOSECONDS)
 
 
-STRATEGIES: dict[str, Callable[[], IdleStrategy]] = {
+STRATEGIES: dict[IdleStrategyName, Callable[[], IdleStrategy]] = {
     "noop": NoOp,
     "spin": BusySpin,
     "yield": Yielding,
@@ -146,12 +147,10 @@ STRATEGIES: dict[str, Callable[[], IdleStrategy]] = {
 }
 
 
-def idle_strategy(name: str, controlled_by: Number | None = None) -> IdleStrategy:
+def idle_strategy(name: IdleStrategyName, controlled_by: Number | None = None) -> IdleStrategy:
     """Make the strategy with one of Agrona's short names. ``controlled_by`` is the counter of ``controllable``. Raises
     :class:`UsageError` for an unknown name."""
     if name == "controllable" and controlled_by is not None:
         return Controllable(controlled_by)
-    if name not in STRATEGIES:
-        names = ", ".join(sorted((*STRATEGIES, "controllable")))
-        raise UsageError("idle strategy", found=repr(name), expected=f"one of {names}")
+    check_choice("idle strategy", name, STRATEGIES if controlled_by is None else get_args(IdleStrategyName))
     return STRATEGIES[name]()

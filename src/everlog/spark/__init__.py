@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from everlog.charts.page import Report
+    from everlog.pipelines.choices import ComparedBy, ExportFormat
     from everlog.spark.jobs.compare import Comparison
     from everlog.spark.jobs.export import ExportSummary
     from everlog.spark.statistics.stats import Stats
@@ -53,7 +54,9 @@ def verify(spark: SparkSession, *paths: Paths, **options: str) -> DataFrame:
     return verify_paths(spark, _flat(paths), options)
 
 
-def export(spark: SparkSession, *paths: Paths, folder: str, format: str = "parquet", **options: str) -> ExportSummary:
+def export(
+    spark: SparkSession, *paths: Paths, folder: str, format: ExportFormat = "parquet", **options: str
+) -> ExportSummary:
     """Export the records of all stores at or below ``paths`` to ``folder``, as ``parquet``, ``arrow``, ``jsonl`` or
     ``delta``. A repeated run adds what is new; each record is there once. Raises what
     :func:`everlog.spark.jobs.export.export` raises."""
@@ -63,7 +66,7 @@ def export(spark: SparkSession, *paths: Paths, folder: str, format: str = "parqu
     return run(spark, Export(options={**options, "paths": json.dumps(_flat(paths))}, folder=folder, kind=format))
 
 
-def compare(spark: SparkSession, a: str, b: str, *, by: str = "address", **options: str) -> Comparison:
+def compare(spark: SparkSession, a: str, b: str, *, by: ComparedBy = "address", **options: str) -> Comparison:
     """Compare the records of two stores, or of a store and its export. Raises what
     :func:`everlog.spark.jobs.compare.compare` raises."""
     from everlog.spark.jobs.compare import compare as run

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from everlog.core.json_text import parse_json
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, UsageError
 from everlog.pipelines.follow.followers import open_follower
 from everlog.pipelines.follow.offsets import Offset, addresses, from_json
-from everlog.stores import family_of, storage_of
+from everlog.stores import StoreOptions, family_of, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -45,11 +45,11 @@ class QueryProgress(NamedTuple):
         return any(one.at != one.end for one in self.streams)
 
 
-def progress(query: StreamingQuery, **options: Any) -> QueryProgress:
+def progress(query: StreamingQuery, **options: Unpack[StoreOptions]) -> QueryProgress:
     """The last progress of a query over everlog's stores: how far it had come, and the ends of the streams that it
     reads. ``options`` are the families' own and open the stores (see :func:`everlog.open_store`) to measure what is
     between. Raises :class:`UsageError` for a query without such a source."""
-    return progress_of(_as_json(query.lastProgress), options)
+    return progress_of(_as_json(query.lastProgress), dict(options))
 
 
 def _as_json(last: Any) -> dict[str, Any]:

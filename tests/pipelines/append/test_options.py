@@ -91,7 +91,7 @@ def test_notes_under_a_links_name_are_not_passed_over(tmp_path: Path) -> None:
         ({"segmentLength": "64x"}, "option segmentLength must be bytes.*, not '64x'"),
         ({"txnAppId": "a", "txnVersion": "-1"}, "an increasing version from 0"),
         ({"txnVersion": "one"}, "option txnVersion must be a whole number, not 'one'"),
-        ({"onUncertain": "guess"}, "fail or repeat or skip"),
+        ({"onUncertain": "guess"}, "must be 'fail', 'repeat' or 'skip', not 'guess'"),
         ({"column": "x"}, "unknown option column"),
     ],
 )

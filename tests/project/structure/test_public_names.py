@@ -62,3 +62,26 @@ def test_a_misspelt_name_is_found_by_mypy(tmp_path: Path) -> None:
     found = [line for line in done.stdout.splitlines() if "program.py" in line]
     assert len(found) == 1, done.stdout
     assert 'Module has no attribute "Writr"' in found[0]
+
+
+@pytest.mark.long
+def test_a_misspelt_option_is_found_by_mypy(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    lines = [
+        "from everlog import open_store, spark",
+        "from everlog.aeron import archive",
+        "archive.create('x', checksum='crc32c', durability='synced').start_recording('aeron:ipc', 1, session_id=5)",
+        "archive.create('x', checksum='crc33')",
+        "archive.open_archive('x', durabilty='synced')",
+        "archive.open_archive('x').start_recording('aeron:ipc', 1, sesion_id=5)",
+        "open_store('x', checksum='auto')",
+        "open_store('x', checksum='atuo')",
+        "def compare(session: object) -> None:",
+        "    spark.compare(session, 'a', 'b', by='adress')",
+        "    spark.export(session, 'a', folder='b', format='parqet')",
+    ]
+    program.write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(tests.ROOT / "pyproject.toml"), str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tests.ROOT, check=False)
+    found = [line.split(":")[1] for line in done.stdout.splitlines() if ": error: " in line]
+    assert found == ["4", "5", "6", "8", "10", "11"], done.stdout

@@ -111,7 +111,7 @@ def test_damage_that_is_left_out_exits_with_1(run: Any, golden: Callable[[str], 
     ("arguments", "message"),
     [
         (["--to", "elsewhere"], "--to must be aeron-archive:FOLDER, jlog:FOLDER or nats"),
-        (["--to", "kafka:x"], "target must be aeron-archive or jlog"),
+        (["--to", "kafka:x"], "target must be 'aeron-archive' or 'jlog'"),
         (["--to", "jlog:"], "the target's folder is missing"),
         (["--to", "jlog:x", "--creds", __file__], "--creds needs a NATS server as the target"),
         (["--to", "nats://127.0.0.1:1", "--notes", "x"], "--notes needs a folder as the target"),

@@ -182,7 +182,7 @@ def test_options_are_checked_where_the_query_is_planned(tmp_path):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeOnly": "true"})
     with pytest.raises(UsageError, match="sbeUint64 needs sbeMessage"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeUint64": "bigint"})
-    with pytest.raises(UsageError, match="sbeUint64 must be decimal or bigint, not 'long'"):
+    with pytest.raises(UsageError, match="sbeUint64 must be 'decimal' or 'bigint', not 'long'"):
         parse_options({"path": "/a", "sbeSchema": str(SCHEMA), "sbeMessage": "Small", "sbeUint64": "long"})
     wrong = tmp_path / "wrong.xml"
     wrong.write_text("<a/>")

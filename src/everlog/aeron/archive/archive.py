@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
@@ -32,7 +32,7 @@ from everlog.aeron.archive.maintenance.operations import MaintainedFolder, Maint
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState
 from everlog.aeron.archive.maintenance.segment_changes import apply, finish_truncations
 from everlog.aeron.archive.recording.events import Callback, Events, EventStream
-from everlog.aeron.archive.recording.options import CHECKSUM_KINDS, ArchiveOptions, Checksum
+from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.recording.replay import Replay
 from everlog.aeron.archive.recording.replays import ReplayFolder, Replays
 from everlog.aeron.archive.recordings import OpenFolder, Recordings
@@ -41,9 +41,11 @@ from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
 from everlog.aeron.archive.writing.ownership import Ownership
 from everlog.aeron.archive.writing.recorder import Recorder
-from everlog.aeron.archive.writing.stream_parameters import StreamOptions
+from everlog.aeron.archive.writing.stream_parameters import StreamKeywords, StreamOptions
+from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
 from everlog.core.files.writable import WritableStorage
 from everlog.core.forking import OpenObjects
+from everlog.core.options import fill
 from everlog.errors import NotAStore, StoreExists
 
 _log = logging.getLogger("everlog.aeron.archive")
@@ -161,32 +163,21 @@ class Archive:
         channel: str,
         stream_id: int,
         *,
-        session_id: int | None = None,
-        initial_term_id: int | None = None,
-        term_length: int | None = None,
-        mtu_length: int | None = None,
-        position: int | None = None,
-        source_identity: str | None = None,
         control_session_id: int = 0,
         correlation_id: int = 0,
+        **stream: Unpack[StreamKeywords],
     ) -> Recorder:
         """Start a new recording of ``stream_id`` on ``channel``.
 
-        ``session_id`` and ``initial_term_id`` are random by default, ``term_length`` and ``mtu_length`` (bytes) Aeron's
-        defaults, ``position`` (where the recording starts) is 0; the channel's parameters may give them, too.
+        ``stream``: ``session_id`` and ``initial_term_id`` are random by default, ``term_length`` and ``mtu_length``
+        (bytes) Aeron's defaults, ``position`` (where the recording starts) is 0; the channel's parameters may give
+        them, too. ``source_identity`` is by default that of the channel.
 
         Raises :class:`UsageError`, :class:`WriteFailed`. A crash leaves an active recording without messages.
         """
-        stream = StreamOptions(
-            session_id=session_id,
-            initial_term_id=initial_term_id,
-            term_length=term_length,
-            mtu_length=mtu_length,
-            position=position,
-            source_identity=source_identity,
-        )
+        options = fill(StreamOptions, stream)
         return self._recordings.start(
-            channel, stream_id, stream, control_session_id=control_session_id, correlation_id=correlation_id
+            channel, stream_id, options, control_session_id=control_session_id, correlation_id=correlation_id
         )
 
     def extend_recording(
@@ -194,14 +185,9 @@ class Archive:
         recording_id: int,
         channel: str | None = None,
         *,
-        session_id: int | None = None,
-        initial_term_id: int | None = None,
-        term_length: int | None = None,
-        mtu_length: int | None = None,
-        position: int | None = None,
-        source_identity: str | None = None,
         control_session_id: int = 0,
         correlation_id: int = 0,
+        **stream: Unpack[StreamKeywords],
     ) -> Recorder:
         """Continue a stopped recording at its end.
 
@@ -210,16 +196,9 @@ class Archive:
         :class:`UnknownStream`, :class:`WriteFailed`; then the recording is stopped where it was or, if not even that
         could be written, when the archive is opened again.
         """
-        stream = StreamOptions(
-            session_id=session_id,
-            initial_term_id=initial_term_id,
-            term_length=term_length,
-            mtu_length=mtu_length,
-            position=position,
-            source_identity=source_identity,
-        )
+        options = fill(StreamOptions, stream)
         return self._recordings.extend(
-            recording_id, channel, stream, control_session_id=control_session_id, correlation_id=correlation_id
+            recording_id, channel, options, control_session_id=control_session_id, correlation_id=correlation_id
         )
 
     def recordings(

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.family import ARCHIVE
 from everlog.aeron.archive.opening import create
+from everlog.aeron.archive.recording.options import OptionKeywords
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MAX_TERM_LENGTH, MIN_TERM_LENGTH, is_power_of_two
@@ -119,10 +120,12 @@ def _open(archive: Archive, options: TargetOptions, assigned: Assigned) -> Targe
 
 def _own(folder: str, segment_length: int | None) -> Archive:
     deadline = time.monotonic() + OWNER_WAIT_S
-    given = {} if segment_length is None else {"segment_length": segment_length}
+    given: OptionKeywords = {"durability": "synced"}
+    if segment_length is not None:
+        given["segment_length"] = segment_length
     while True:
         try:
-            return create(folder, exist_ok=True, durability="synced", **given)
+            return create(folder, exist_ok=True, **given)
         except StoreUnavailable as error:
             # Only an owner goes away by itself; a folder that can't be written stays so.
             if type(error) is not StoreUnavailable or time.monotonic() > deadline:

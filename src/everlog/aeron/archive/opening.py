@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Unpack
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.aeron.archive.recording.options import ArchiveOptions, OptionKeywords
 from everlog.core.files.writable import LocalWritableStorage, make_folder
 from everlog.core.options import fill
 
 
-def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Any) -> Archive:
+def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Unpack[OptionKeywords]) -> Archive:
     """Create an archive in a folder, and the folder if need be, and open it; ``options`` are those of
     :class:`ArchiveOptions`. With ``exist_ok`` an existing archive is opened.
 
@@ -24,7 +24,7 @@ def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: A
     return Archive.create(LocalWritableStorage(root), chosen, exist_ok=exist_ok)
 
 
-def open_archive(path: str | os.PathLike[str], **options: Any) -> Archive:
+def open_archive(path: str | os.PathLike[str], **options: Unpack[OptionKeywords]) -> Archive:
     """Open an archive's folder for writing; ``options`` are those of :class:`ArchiveOptions`.
 
     If the last owner was killed, its active recordings are recovered first: each gets its stop position, after its last

@@ -44,7 +44,7 @@ _log = logging.getLogger("everlog.aeron.archive")
 @dataclass(frozen=True, kw_only=True)
 class OpenFolder:
     """What the parts of an open archive share: the folder, its catalog and their lock. ``check`` raises
-    :class:`StoreUnavailable` once the archive is closed or another one owns the folder."""
+    :class:`Closed` once the archive is closed, :class:`StoreUnavailable` once another one owns the folder."""
 
     storage: WritableStorage
     options: ArchiveOptions

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from everlog.aeron.archive.folder import splitting
-from everlog.aeron.archive.folder.archive import CHECKSUMS, FAMILY, ArchiveFolder, is_archive
+from everlog.aeron.archive.folder.archive import FAMILY, ArchiveFolder, is_archive
 from everlog.aeron.archive.folder.recordings import (
     RecordingDetails,
     invalid_note,
@@ -21,6 +21,7 @@ from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.format.segments import (
     SegmentReader,
 )
+from everlog.aeron.family_options import READ_CHECKSUMS, ReadChecksum
 from everlog.aeron.frames.columns import COLUMNS, make_sink, take_batch
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.frames.position import FOREVER
@@ -29,12 +30,12 @@ from everlog.aeron.positional_store import PositionalStore
 from everlog.core.batch import Batch
 from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
-from everlog.core.options import fill
+from everlog.core.options import check_choice, fill
 from everlog.core.plan.plan import RepairPlan
 from everlog.core.report import Progress, Report, VerifyPart
 from everlog.core.splits import Split, SplitTimes, from_firsts
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
-from everlog.errors import UnknownStream, UsageError
+from everlog.errors import UnknownStream
 
 if TYPE_CHECKING:
     from everlog.sbe import Schema
@@ -50,14 +51,13 @@ class Options:
     or its file. ``include_all``: list recordings that are marked as deleted, too.
     """
 
-    checksum: str = "auto"
+    checksum: ReadChecksum = "auto"
     timestamp_from: str | None = None
     sbe_schema: str | Schema | None = None
     include_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=", ".join(CHECKSUMS))
+        check_choice("checksum", self.checksum, READ_CHECKSUMS)
         check_source(self.timestamp_from, self.sbe_schema)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from everlog.aeron.archive.folder.archive import CHECKSUMS
 from everlog.aeron.archive.folder.recordings import invalid_note
 from everlog.aeron.archive.folder.splitting import split_recording
 from everlog.aeron.cluster.folder.node import FAMILY, NodeFolder
@@ -24,15 +23,15 @@ from everlog.aeron.cluster.format.node_state_file import NODE_STATE_NAME
 from everlog.aeron.cluster.format.recording_log import (
     RECORDING_LOG_NAME,
 )
+from everlog.aeron.family_options import READ_CHECKSUMS, ReadChecksum
 from everlog.aeron.positional_store import PositionalStore
 from everlog.core.batch import Batch
 from everlog.core.columns import Column
 from everlog.core.files.storage import Storage
-from everlog.core.options import fill
+from everlog.core.options import check_choice, fill
 from everlog.core.report import Progress, Report
 from everlog.core.splits import Split
 from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamInfo
-from everlog.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +43,11 @@ class Options:
     :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
 
     archive_dir: str | None = None
-    checksum: str = "auto"
+    checksum: ReadChecksum = "auto"
     include_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=f"one of {', '.join(CHECKSUMS)}")
+        check_choice("checksum", self.checksum, READ_CHECKSUMS)
 
 
 class ClusterStore(PositionalStore):

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import (
     FRAME_ALIGNMENT,
     HEADER_LENGTH,
@@ -25,6 +26,7 @@ from everlog.aeron.frames.constants import (
 )
 from everlog.aeron.frames.position import FOREVER, term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
+from everlog.core.options import MAX_INT64, MIN_INT64, check_choice, check_type
 from everlog.errors import CorruptData, UsageError, WrongType
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE
 
@@ -32,7 +34,7 @@ MAX_MESSAGE_LENGTH: Final = 16 << 20
 MAX_MTU_LENGTH: Final = 65_504
 MAX_CAPACITY: Final = 1 << 30
 """Most bytes in a framer's buffer."""
-CHECKSUMS: Final = {"none": None, "crc32": IEEE, "crc32c": CASTAGNOLI}
+CHECKSUMS: Final[dict[Checksum, int | None]] = {"none": None, "crc32": IEEE, "crc32c": CASTAGNOLI}
 """The polynomials of the checksums that an archive can record with."""
 _HEADER: Final = DataHeader.struct
 _BYTES: Final = ("B", "b", "c")
@@ -62,21 +64,23 @@ class Framing:
     mtu_length: int
     session_id: int
     stream_id: int
-    checksum: str = "none"
+    checksum: Checksum = "none"
 
     def __post_init__(self) -> None:
         for name in ("initial_term_id", "session_id", "stream_id"):
             value = getattr(self, name)
-            if type(value) is not int or wrap_int32(value) != value:
+            check_type(name, value, int, "an int32")
+            if wrap_int32(value) != value:
                 raise UsageError(name, found=repr(value), expected="an int32")
         length = self.term_length
-        if type(length) is not int or not MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH or not is_power_of_two(length):
+        check_type("term_length", length, int, "a power of two from 64 KiB to 1 GiB")
+        if not MIN_TERM_LENGTH <= length <= MAX_TERM_LENGTH or not is_power_of_two(length):
             raise UsageError("term_length", found=repr(length), expected="a power of two from 64 KiB to 1 GiB")
         mtu, longest = self.mtu_length, min(MAX_MTU_LENGTH, self.max_message_length)
-        if type(mtu) is not int or not HEADER_LENGTH < mtu <= longest or mtu % FRAME_ALIGNMENT:
+        check_type("mtu_length", mtu, int, f"a multiple of 32 from 64 to {longest}")
+        if not HEADER_LENGTH < mtu <= longest or mtu % FRAME_ALIGNMENT:
             raise UsageError("mtu_length", found=repr(mtu), expected=f"a multiple of 32 from 64 to {longest}")
-        if self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=f"one of {', '.join(CHECKSUMS)}")
+        check_choice("checksum", self.checksum, CHECKSUMS)
 
     @property
     def max_message_length(self) -> int:
@@ -188,9 +192,17 @@ def contiguous(data: Any, name: str, *, is_cast: bool = True) -> memoryview:
 
 def payload_bytes(payload: Any, longest: int) -> bytes:
     """A copy of a payload. Raises :class:`UsageError` if it can't be framed."""
-    data = payload if type(payload) is bytes else contiguous(payload, "message")
+    try:
+        data = payload if type(payload) is bytes else contiguous(payload, "message")
+    except WrongType:
+        raise wrong_message(payload) from None
     check_length(memoryview(data).nbytes, longest)
     return bytes(data)
+
+
+def wrong_message(payload: object) -> WrongType:
+    """The error for a message that is not bytes-like."""
+    return WrongType("message", found=type(payload).__name__, expected="bytes")
 
 
 def check_length(length: int, longest: int) -> None:
@@ -200,12 +212,12 @@ def check_length(length: int, longest: int) -> None:
 
 
 def checked_reserved(value: Any) -> int:
-    """A reserved value as int. Raises :class:`UsageError` if it is no int64."""
+    """A reserved value as int. Raises :class:`WrongType` if it is no integer, :class:`UsageError` if it is no int64."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = 1 << 63
-    if not -(1 << 63) <= number < 1 << 63:
+        raise WrongType("reserved value", found=repr(value), expected="an int64") from None
+    if not MIN_INT64 <= number <= MAX_INT64:
         raise UsageError("reserved value", found=repr(value), expected="an int64")
     return number
 

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
     FLAG_END,
@@ -80,7 +81,7 @@ class Framer:
         mtu_length: int,
         session_id: int,
         stream_id: int,
-        checksum: str = "none",
+        checksum: Checksum = "none",
         capacity: int = 1 << 20,
     ) -> None:
         framing = Framing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import click
 
@@ -20,7 +20,7 @@ from everlog.cli.faults import FaultPrinter
 from everlog.cli.text import printable
 from everlog.core.files.storage import Storage
 from everlog.errors import CorruptData, NotAStore, StoreUnavailable, UsageError
-from everlog.stores import storage_of
+from everlog.stores import StoreOptions, storage_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 NOT_DONE = 1
@@ -33,7 +33,7 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
 
 
-def open_archive(folder: str, **options: Any) -> ArchiveStore:
+def open_archive(folder: str, **options: Unpack[StoreOptions]) -> ArchiveStore:
     """Open the archive in a folder. Raises :class:`NotAStore`."""
     return ArchiveStore.open(local_archive(folder), options)
 

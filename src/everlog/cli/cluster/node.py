@@ -88,7 +88,9 @@ def service_marks(store: ClusterStore, own: ClusterMark | None) -> list[ClusterM
         try:
             mark = load_mark(storage, name)
         except EverlogError as error:
-            raise type(error)(name, offset=error.offset, found=error.found, expected=error.expected) from error
+            raise type(error)(
+                name, offset=error.offset, found=error.found, expected=error.expected, message=error.message
+            ) from error
         found += [] if mark is None else [mark]
     return found
 

@@ -10,6 +10,7 @@ import click
 from everlog.cli.spark.invocation import Running, chosen_options, pair, source_options, spark_options
 from everlog.cli.text import json_line, print_error, print_table, printable
 from everlog.errors import UsageError
+from everlog.pipelines.choices import COMPARED_BY, ComparedBy
 from everlog.stores import FAMILIES, family_named
 
 if TYPE_CHECKING:
@@ -17,15 +18,12 @@ if TYPE_CHECKING:
 
 HEADERS = ("stream", "same", "only in A", "only in B", "different", "from", "to", "first difference")
 NUMBERS = frozenset(range(1, 5))
-WAYS = ("address", "order", "payload")
 
 
 @click.command
 @click.argument("a", metavar="A")
 @click.argument("others", metavar="B...", nargs=-1, required=True)
-@click.option(
-    "--by", type=click.Choice(["address", "order", "payload"]), default="address", help="How to match records."
-)
+@click.option("--by", type=click.Choice(COMPARED_BY), default="address", help="How to match records.")
 @click.option("--streams", metavar="A=B", multiple=True, help="A stream of A and its name in B; may be repeated.")
 @source_options
 @click.option(
@@ -35,7 +33,7 @@ WAYS = ("address", "order", "payload")
 def compare(
     a: str,
     others: tuple[str, ...],
-    by: str,
+    by: ComparedBy,
     streams: tuple[str, ...],
     option: tuple[str, ...],
     as_json: bool,

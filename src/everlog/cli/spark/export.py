@@ -9,13 +9,13 @@ import click
 from everlog.cli.spark.invocation import Running, scan_options, size_of, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, warn
 from everlog.errors import UsageError
+from everlog.pipelines.choices import EXPORT_FORMATS, ExportFormat
 
 if TYPE_CHECKING:
     from everlog.spark.jobs.export import ExportSummary
     from everlog.spark.jobs.purge import StreamPurge
 
 HEADERS = ("family", "store", "stream", "records", "bytes", "files", "faults", "all records")
-FORMATS = ("parquet", "arrow", "jsonl", "delta")
 NUMBERS = frozenset(range(3, len(HEADERS)))
 
 
@@ -24,7 +24,7 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["parquet", "arrow", "jsonl", "delta"]),
+    type=click.Choice(EXPORT_FORMATS),
     default="parquet",
     help="File format.",
 )
@@ -39,7 +39,7 @@ NUMBERS = frozenset(range(3, len(HEADERS)))
 @spark_options
 def export(
     paths: tuple[str, ...],
-    kind: str,
+    kind: ExportFormat,
     commit_bytes: str,
     purge_exported: bool,
     yes: bool,

@@ -6,11 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol, get_args
 
-from everlog.errors import UsageError
+from everlog.core.options import check_choice
 
-KEEP, TIME, NONE = "keep", "time", "none"
+CompressionName = Literal["off", "none", "lz4", "null"]
+ReservedValue = Literal["keep", "time", "none"]
+KEEP: Final = "keep"
+TIME: Final = "time"
+NONE: Final = "none"
 DEFAULT_TERM_LENGTH = 64 << 20
 FIRST_STREAM_ID = 1001
 
@@ -37,15 +41,15 @@ class TargetOptions:
     there is one, else ``time``. ``term_length``: an eighth of it is the longest message."""
 
     segment_bytes: int | None = None
-    compression: Literal["off", "none", "lz4", "null"] | None = None
-    reserved_value: Literal["keep", "time", "none"] | None = None
+    compression: CompressionName | None = None
+    reserved_value: ReservedValue | None = None
     term_length: int = DEFAULT_TERM_LENGTH
     channel: str = "aeron:ipc"
     first_stream_id: int = FIRST_STREAM_ID
 
     def __post_init__(self) -> None:
-        if self.reserved_value not in (None, KEEP, TIME, NONE):
-            raise UsageError("reserved value", found=repr(self.reserved_value), expected="keep, time or none")
+        if self.reserved_value is not None:
+            check_choice("reserved value", self.reserved_value, get_args(ReservedValue))
 
 
 class Row(NamedTuple):

@@ -303,6 +303,7 @@ class Writer:
                 found=failed.found,
                 expected=failed.expected,
                 hint="an earlier sync failed: messages appended before it may be lost; append them with a new writer",
+                message=failed.message,
             )
 
     def _flush_buffer(self) -> None:

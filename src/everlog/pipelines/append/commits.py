@@ -181,7 +181,7 @@ class Committer:
         except Uncertain as error:
             if self._on_uncertain is OnUncertain.FAIL:
                 hint = "the option onUncertain=repeat appends the chunk again, onUncertain=skip leaves it out"
-                raise Uncertain(error.where, found=error.found, expected=error.expected, hint=hint) from error
+                raise error.with_hint(hint) from error
             _log.warning("%s; onUncertain=%s", error, self._on_uncertain)
             return plan.most if self._on_uncertain is OnUncertain.SKIP else 0
 

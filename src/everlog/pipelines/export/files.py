@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from everlog.core.files.writable import write_failed
+from everlog.pipelines.choices import ExportFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "parquet"}
-KINDS = tuple(SUFFIXES)
+SUFFIXES: dict[ExportFormat, str] = {"parquet": "parquet", "arrow": "arrow", "jsonl": "jsonl", "delta": "parquet"}
 ROW_GROUP_ROWS = 256 << 10
 ROW_GROUP_BYTES = 64 << 20
 """A Parquet row group ends at either limit: large groups are faster to read, small ones need less memory."""
@@ -234,7 +234,7 @@ class HourFiles:
 
     folder: str
     prefix: str
-    kind: str
+    kind: ExportFormat
     schema: pa.Schema
     done: list[StagedFile] = field(default_factory=list)
     _open: dict[int | None, OpenFile] = field(default_factory=dict)

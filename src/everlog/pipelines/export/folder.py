@@ -191,7 +191,7 @@ def read_manifest(path: str) -> Manifest | None:
             return None
         raise
     except UsageError as error:
-        raise CorruptData(place, found=error.found, expected=error.expected) from None
+        raise CorruptData(place, found=error.found, expected=error.expected, message=error.message) from None
     return decode(data, place)
 
 

@@ -18,11 +18,12 @@ from everlog.errors import (
     FileChanged,
     UnsupportedVersion,
 )
+from everlog.pipelines.choices import ExportFormat
 from everlog.pipelines.export.files import HourFiles, StagedFile, by_hour
 from everlog.pipelines.export.manifest import StreamKey
 from everlog.pipelines.scan.arrow_batches import ArrowBatches, in_time
 from everlog.pipelines.scan.options import SKIP, ScanOptions
-from everlog.pipelines.scan.store_errors import damage, is_gone, warn_of_sealed
+from everlog.pipelines.scan.store_errors import FILE_GONE, damage, is_gone, removed, warn_of_sealed
 from everlog.stores import open_store
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES = 20
 """Faults of a split that are reported individually; further ones are only counted."""
-GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
-"""Faults of a file that was deleted while it was read."""
 IDENTITY = ("length", "timestamp_ns", "crc32")
 """Columns of a stream's last record that are kept to recognise it, as far as they are read anyway."""
 
@@ -56,7 +55,7 @@ class Work:
     options: Mapping[str, Mapping[str, Any]]
     schema: Any
     columns: tuple[str, ...]
-    kind: str
+    kind: ExportFormat
     folder: str
 
 
@@ -90,7 +89,8 @@ def run_task(work: Work, splits: list[SplitToExport]) -> Iterator[SplitResult]:
             if (lost := _passed_over(work.scan, error)) is not None:
                 yield SplitResult(split.number, split.key, lost=lost)
             else:
-                yield SplitResult(split.number, split.key, error=_gone(split, error) if is_gone(error) else error)
+                failure = removed(split.store, error, "export") if is_gone(error) else error
+                yield SplitResult(split.number, split.key, error=failure)
 
 
 def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
@@ -99,12 +99,6 @@ def _passed_over(scan: ScanOptions, error: EverlogError) -> str | None:
         return None if scan.fail_on_data_loss else str(error)
     is_damage = isinstance(error, CorruptData | UnsupportedVersion)
     return str(error) if is_damage and scan.on_fault == SKIP else None
-
-
-def _gone(split: SplitToExport, error: EverlogError) -> EverlogError:
-    hint = error.hint or "it was removed after the export was planned; failOnDataLoss=false continues without it"
-    where = error.where if error.where.startswith(split.store.path) else f"{split.store.path}: {error.where}"
-    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
 
 
 @dataclass(slots=True)
@@ -195,7 +189,7 @@ class _SplitExport:
 
     def _on_fault(self, fault: Fault) -> None:
         path = self.todo.store.path
-        if fault.code in GONE:  # deleted by retention while being read, which is not damage
+        if fault.code in FILE_GONE:  # deleted by retention while being read, which is not damage
             lost = FileChanged(f"{path}/{fault.file}", offset=fault.offset, found=fault.found, expected=fault.expected)
             if self.work.scan.fail_on_data_loss:
                 raise lost

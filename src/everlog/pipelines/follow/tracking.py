@@ -151,7 +151,7 @@ class Tracker:
             except (CorruptData, UnsupportedVersion) as error:
                 _forget(tracked)
                 if self._scan.on_fault != SKIP:
-                    raise _at_store(tracked.store.path, error) from error
+                    raise error.inside(tracked.store.path) from error
                 if tracked.store.path not in self._left_out:
                     self._left_out.add(tracked.store.path)
                     LOG.warning("%s left out: %s", tracked.store.path, error)
@@ -202,11 +202,3 @@ def is_there(path: str) -> bool:
     from everlog.core.files.remote import is_folder_there
 
     return os.path.isdir(path) or is_folder_there(path)
-
-
-def _at_store(path: str, error: EverlogError) -> EverlogError:
-    if error.where.startswith(path):
-        return error
-    return type(error)(
-        f"{path}/{error.where}", offset=error.offset, found=error.found, expected=error.expected, hint=error.hint
-    )

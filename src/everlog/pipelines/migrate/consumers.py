@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal
 
 from everlog.pipelines.migrate.naming import marked_name, plain_name
 
-REDELIVER, SKIP = "redeliver", "skip"
+PendingMode = Literal["redeliver", "skip"]
+"""What happens to messages that were sent to subscribers but not acknowledged."""
+REDELIVER: Final = "redeliver"
+SKIP: Final = "skip"
 DEFAULT_ACK_WAIT_S = 30
 DEFAULT_MAX_ACK_PENDING = 1000
 _KINDS = {
@@ -41,7 +44,7 @@ class ConsumerPlan:
     ack_wait_s: int
     max_ack_pending: int
 
-    def start(self, mode: str) -> int:
+    def start(self, mode: PendingMode) -> int:
         """The first sequence to deliver: after the floor with ``redeliver``, after everything sent with ``skip``."""
         return (self.floor if mode == REDELIVER else self.last_sent) + 1
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
+from everlog.core.options import check_choice
 from everlog.errors import UsageError
 from everlog.pipelines.migrate.connection import Connection
-from everlog.pipelines.migrate.consumers import REDELIVER, SKIP, Subscriptions
+from everlog.pipelines.migrate.consumers import REDELIVER, PendingMode, Subscriptions
+from everlog.pipelines.scan.options import OnFault
 
+StorageKind = Literal["file", "memory"]
+"""Where JetStream keeps the stream."""
 MAX_REPLICAS = 5
 
 
@@ -21,8 +25,8 @@ class StreamSettings:
     ``None`` for no limit."""
 
     replicas: int = 1
-    storage: str = "file"
-    pending: str = REDELIVER
+    storage: StorageKind = "file"
+    pending: PendingMode = REDELIVER
     finish: bool = True
     max_msgs: int | None = None
     max_bytes: int | None = None
@@ -31,10 +35,8 @@ class StreamSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= MAX_REPLICAS:
             raise UsageError("replicas", found=str(self.replicas), expected=f"1 to {MAX_REPLICAS}")
-        if self.storage not in ("file", "memory"):
-            raise UsageError("storage", found=repr(self.storage), expected="file or memory")
-        if self.pending not in (REDELIVER, SKIP):
-            raise UsageError("pending", found=repr(self.pending), expected=f"{REDELIVER} or {SKIP}")
+        check_choice("storage", self.storage, get_args(StorageKind))
+        check_choice("pending", self.pending, get_args(PendingMode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class ChannelMove:
 
     store: str
     options: Mapping[str, Any]
-    on_fault: str
+    on_fault: OnFault
     channel: str
     cluster: str
     stream: str

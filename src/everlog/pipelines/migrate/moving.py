@@ -15,7 +15,7 @@ from everlog.core.store import PAYLOAD, Store
 from everlog.errors import CorruptData, WriteFailed
 from everlog.pipelines.migrate.notes import Note, Pending, Progressed
 from everlog.pipelines.migrate.source import IDENTITY, check_source
-from everlog.pipelines.scan.options import SKIP, TIMESTAMP_FROM
+from everlog.pipelines.scan.options import SKIP, TIMESTAMP_FROM, OnFault
 from everlog.pipelines.scan.store_errors import damage, warn_of_sealed
 from everlog.stores import open_store
 
@@ -35,7 +35,7 @@ class StreamMove:
 
     assigned: Assigned
     options: Mapping[str, Any]
-    on_fault: str
+    on_fault: OnFault
     byte_count: int
     fail_on_data_loss: bool = True
 

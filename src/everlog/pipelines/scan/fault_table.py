@@ -46,7 +46,7 @@ COLUMNS = tuple(
 )
 
 UNREADABLE = "store-unreadable"
-GONE = "store-gone"
+STORE_GONE = "store-gone"
 """Codes of rows that no family's reader reports: a store that can't be opened, and one that vanished."""
 
 _VERIFY = "everlog repair shows what can be repaired; otherwise restore the file from a copy"
@@ -137,7 +137,7 @@ def _row(store: FoundStore, fault: Fault, stream: str | None) -> dict[str, Any]:
 def _of_error(store: FoundStore, error: EverlogError) -> dict[str, Any]:
     """A row for a store of which no more can be read."""
     is_damage = isinstance(error, CorruptData | UnsupportedVersion | KeyRefused)
-    code = UNREADABLE if is_damage else GONE
+    code = UNREADABLE if is_damage else STORE_GONE
     fault = Fault(
         code,
         error.where.removeprefix(store.path).lstrip("/"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 from everlog.core.columns import ColumnType
 from everlog.core.json_text import parse_json
@@ -22,7 +22,10 @@ from everlog.sbe import Schema, load_schema
 from everlog.sbe.times import PREFIX
 from everlog.stores import store_options
 
-FAIL, SKIP = "fail", "skip"
+OnFault = Literal["fail", "skip"]
+"""What a query does at damage: raise an error, or leave out what is damaged."""
+FAIL: Final = "fail"
+SKIP: Final = "skip"
 DECIMAL, BIGINT = "decimal", "bigint"
 TIMESTAMP_FROM = "timestamp_from"
 """Field of the options of families in which an option says where a record's time is; their streams' own times do not
@@ -65,7 +68,7 @@ class ScanOptions:
     columns: tuple[str, ...] | None = None
     include_all: bool = False
     fail_on_data_loss: bool = True
-    on_fault: str = FAIL
+    on_fault: OnFault = FAIL
     split_bytes: int = DEFAULT_SPLIT_BYTES
     partitions: int | None = None
     sbe_schema: Schema | None = None
@@ -156,7 +159,7 @@ SCAN_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "columns": ("columns", _names),
     "includeAll": ("include_all", read_flag),
     "failOnDataLoss": ("fail_on_data_loss", read_flag),
-    "onFault": ("on_fault", choice(FAIL, SKIP).read),
+    "onFault": ("on_fault", choice(*get_args(OnFault)).read),
     "splitBytes": ("split_bytes", _split_bytes),
     "partitions": ("partitions", _count),
     "sbeSchema": ("sbe_schema", _schema),

@@ -24,7 +24,7 @@ from everlog.pipelines.scan.arrow_batches import ArrowBatches, in_time
 from everlog.pipelines.scan.columns import sbe_columns
 from everlog.pipelines.scan.options import SKIP, ScanOptions
 from everlog.pipelines.scan.planning import ScanTask, StoreSplits
-from everlog.pipelines.scan.store_errors import at_store, damage, is_gone, out_of_reach, refused
+from everlog.pipelines.scan.store_errors import FILE_GONE, at_store, damage, is_gone, out_of_reach, refused, removed
 from everlog.sbe.columns import SbeColumns
 from everlog.stores import open_store
 
@@ -38,9 +38,8 @@ BATCH_BYTES = 4 << 20
 MAX_WARNINGS = 20
 """Faults of a split that are logged individually; further ones are only counted."""
 
-GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
 SEGMENT_MISSING = "segment-missing"
-"""With :data:`GONE`: codes of faults that retention causes if it removes a file during the query, which is not
+"""With :data:`FILE_GONE`: codes of faults that retention causes if it removes a file during the query, which is not
 damage."""
 
 CUT = frozenset({"unset-frame", "segment-short", SEGMENT_MISSING})
@@ -78,7 +77,7 @@ def scan_task(
             if not is_gone(error):
                 raise out_of_reach(part.store, error) from error
             if scan.fail_on_data_loss:
-                raise _lost(part, error) from error
+                raise removed(part.store, error) from error
             LOG.warning("%s: removed after the query was planned: %s", part.store.path, error)
         except (CorruptData, UnsupportedVersion) as error:
             if scan.on_fault != SKIP:
@@ -131,16 +130,6 @@ def _is_timeless(batch: Batch) -> bool:
     return batch.data["timestamp_ns"].null_count == batch.row_count
 
 
-def _lost(part: StoreSplits, error: EverlogError) -> EverlogError:
-    return type(error)(
-        f"{part.store.path}: {error.where}",
-        offset=error.offset,
-        found=error.found,
-        expected=error.expected,
-        hint=error.hint or "it was removed after the query was planned; failOnDataLoss=false continues without it",
-    )
-
-
 class _Faults:
     """Handles the damage in one split: raises an error, or logs some warnings and a count."""
 
@@ -176,7 +165,7 @@ class _Faults:
     def _is_gone(self, fault: Fault) -> bool:
         """Whether data is missing because the store has removed it by now."""
         if fault.code not in CUT or fault.address is None:
-            return fault.code in GONE
+            return fault.code in FILE_GONE
         store = self._part.store
         try:
             with open_store(store.path, family=store.family, **self._part.options) as now:

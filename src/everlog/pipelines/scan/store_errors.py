@@ -21,6 +21,8 @@ from everlog.pipelines.scan.options import SKIP, ScanOptions
 
 LOG = logging.getLogger("everlog.spark")
 
+FILE_GONE = frozenset({"segment-gone-while-read", "slice-gone-while-read"})
+"""Codes of faults of a file that was deleted while it was read."""
 SEALED = "encrypted"
 """Code of the note for payloads that look encrypted."""
 
@@ -31,12 +33,18 @@ def at_store(store: FoundStore, error: EverlogError) -> EverlogError:
     hint = error.hint or way_out
     if way_out.partition(" ")[0] not in hint:
         hint += f"; {way_out}"
-    return _named(store, error, hint)
+    return error.inside(store.path, hint)
 
 
 def refused(store: FoundStore, error: KeyRefused) -> EverlogError:
     """The error with the store's path; no option continues without the right key."""
-    return _named(store, error, error.hint)
+    return error.inside(store.path)
+
+
+def removed(store: FoundStore, error: EverlogError, planned: str = "query") -> EverlogError:
+    """The error of data that vanished after the ``planned`` query or export was planned, with the store's path."""
+    hint = f"it was removed after the {planned} was planned; failOnDataLoss=false continues without it"
+    return error.inside(store.path, error.hint or hint)
 
 
 def is_gone(error: EverlogError) -> bool:
@@ -49,12 +57,8 @@ def is_gone(error: EverlogError) -> bool:
 
 def out_of_reach(store: FoundStore, error: EverlogError) -> EverlogError:
     """The error with the store's path; no option continues without data that may still exist."""
-    return _named(store, error, error.hint or "failOnDataLoss=false only skips removed data, and this may still exist")
-
-
-def _named(store: FoundStore, error: EverlogError, hint: str | None) -> EverlogError:
-    where = error.where if error.where.startswith(store.path) else f"{store.path}/{error.where}"
-    return type(error)(where, offset=error.offset, found=error.found, expected=error.expected, hint=hint)
+    hint = "failOnDataLoss=false only skips removed data, and this may still exist"
+    return error.inside(store.path, error.hint or hint)
 
 
 def damage(path: str, fault: Fault, way_on: str) -> CorruptData:

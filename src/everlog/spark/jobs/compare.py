@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.options import check_choice
 from everlog.core.report import Progress
 from everlog.errors import UsageError
 from everlog.pipelines.balance import TASKS_PER_CORE, balance
+from everlog.pipelines.choices import COMPARED_BY, ComparedBy
 from everlog.pipelines.comparison import (
     COUNTED_BITS,
     SCHEMA,
@@ -32,8 +34,6 @@ from everlog.spark.tasks import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-WAYS = ("address", "order", "payload")
 
 _COUNTS = """
     count_if(side = 0) AS na, count_if(side = 1) AS nb,
@@ -122,7 +122,7 @@ class Comparison:
 
     a: str
     b: str
-    by: str
+    by: ComparedBy
     families: tuple[str, str]
     streams: list[StreamComparison] = field(default_factory=list)
 
@@ -147,7 +147,7 @@ def compare(
     a: str,
     b: str,
     *,
-    by: str = "address",
+    by: ComparedBy = "address",
     options: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     progress: Progress | None = None,
@@ -160,8 +160,7 @@ def compare(
     Raises :class:`CorruptData` for damage, unless the option ``onFault`` is ``skip``; :class:`UsageError` if the
     addresses of the two can't be compared; :class:`UnknownStream`, and what opening a store raises.
     """
-    if by not in WAYS:
-        raise UsageError("by", found=repr(by), expected=" or ".join(WAYS))
+    check_choice("by", by, COMPARED_BY)
     chosen = {name: value for name, value in (options or {}).items() if name not in ("path", "paths")}
     parse_options({"path": b})  # checks this path for a password, too
     scan = parse_options({**chosen, "path": a})
@@ -226,7 +225,7 @@ def _check_known(scan: ScanOptions, sides: Sequence[Side]) -> None:
 
 
 def _sum(
-    spark: SparkSession, pieces: list[Piece], by: str
+    spark: SparkSession, pieces: list[Piece], by: ComparedBy
 ) -> tuple[dict[str, dict[str, Any]], dict[tuple[int, str], int]]:
     """The row of each stream, and counts of faults by side and stream."""
     if not pieces:
@@ -251,7 +250,7 @@ def _frame(spark: SparkSession, pieces: list[Piece]) -> DataFrame:
     return frame_of(spark, groups, rows_of, SCHEMA)
 
 
-def _fill(found: StreamComparison, row: Mapping[str, Any], by: str, sides: tuple[Side, Side]) -> None:
+def _fill(found: StreamComparison, row: Mapping[str, Any], by: ComparedBy, sides: tuple[Side, Side]) -> None:
     for name in ("records_a", "records_b", "same", "only_a", "only_b", "different"):
         setattr(found, name, row[name])
     for name in ("first", "last"):

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from everlog.core.columns import Column
 from everlog.core.derived import ADDRESS, CRC32, STORE, STREAM
+from everlog.core.options import check_choice
 from everlog.core.report import Fault, Progress
 from everlog.discovery import FoundStore, find_stores
 from everlog.errors import UsageError
 from everlog.pipelines.balance import balance
+from everlog.pipelines.choices import EXPORT_FORMATS, ExportFormat
 from everlog.pipelines.export.delta import DeltaLog
-from everlog.pipelines.export.files import KINDS
 from everlog.pipelines.export.folder import ExportFolder
 from everlog.pipelines.export.manifest import Manifest, Placing, StreamKey
 from everlog.pipelines.export.plan import (
@@ -58,12 +59,11 @@ class Export:
 
     options: Mapping[str, str]
     folder: str
-    kind: str = "parquet"
+    kind: ExportFormat = "parquet"
     commit_bytes: int = COMMIT_BYTES
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UsageError("format", found=repr(self.kind), expected=" or ".join(KINDS))
+        check_choice("format", self.kind, EXPORT_FORMATS)
         if self.commit_bytes < 1:
             raise UsageError("commit_bytes", found=str(self.commit_bytes), expected="at least 1")
 
@@ -86,7 +86,7 @@ class ExportSummary:
     exported, and stores that could not be opened."""
 
     folder: str
-    kind: str
+    kind: ExportFormat
     generation: int = 0
     streams: dict[StreamKey, StreamSummary] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)

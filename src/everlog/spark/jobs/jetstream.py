@@ -29,7 +29,7 @@ from everlog.pipelines.migrate.naming import (
 )
 from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
 from everlog.pipelines.migrate.stream import is_ours
-from everlog.pipelines.scan.options import FAIL
+from everlog.pipelines.scan.options import FAIL, OnFault
 from everlog.spark.jobs.progress import TaskProgress
 from everlog.stores import open_store
 
@@ -61,7 +61,7 @@ def plan_channels(
     *,
     streams: Sequence[str] = (),
     options: dict[str, Any] | None = None,
-    on_fault: str = FAIL,
+    on_fault: OnFault = FAIL,
 ) -> list[ChannelMove]:
     """A move for each channel of a store, or of those in ``streams`` (names or patterns). ``options`` open the store; a
     key must be in a file or an environment variable.

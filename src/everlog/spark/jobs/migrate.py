@@ -14,11 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from everlog.core.family.migrating import Migrating, Target, TargetOptions
 from everlog.core.family.record import load
 from everlog.core.files.writable import LocalWritableStorage
+from everlog.core.options import check_choice
 from everlog.core.report import Fault, Progress, Severity
 from everlog.discovery import FoundStore
 from everlog.errors import EverlogError, UnknownStream, UsageError
@@ -35,7 +36,7 @@ from everlog.pipelines.migrate.notes import (
 )
 from everlog.pipelines.migrate.progress import ProgressFolder, report_count, watch
 from everlog.pipelines.migrate.source import refuse_options
-from everlog.pipelines.scan.options import FAIL
+from everlog.pipelines.scan.options import FAIL, OnFault
 from everlog.spark.jobs.progress import TaskProgress
 from everlog.stores import FAMILIES, open_store
 
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG = logging.getLogger("everlog.spark")
-JSON_LINES, PARQUET = "jsonl", "parquet"
+ManifestFormat = Literal["jsonl", "parquet"]
+JSON_LINES: Final = "jsonl"
+PARQUET: Final = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +58,12 @@ class RecordTarget:
     kind: str
     folder: str
     notes: str | None = None
-    manifest: str = JSON_LINES
+    manifest: ManifestFormat = JSON_LINES
     options: TargetOptions = field(default_factory=TargetOptions)
 
     def __post_init__(self) -> None:
-        if self.kind not in migration_kinds():
-            raise UsageError("target", found=repr(self.kind), expected=" or ".join(migration_kinds()))
-        if self.manifest not in (JSON_LINES, PARQUET):
-            raise UsageError("manifest", found=repr(self.manifest), expected=f"{JSON_LINES} or {PARQUET}")
+        check_choice("target", self.kind, migration_kinds())
+        check_choice("manifest", self.manifest, get_args(ManifestFormat))
         if not self.folder:
             raise UsageError("target", found="no folder", expected="a folder", message="the target's folder is missing")
         self.migrating.check(self.options)
@@ -85,7 +86,7 @@ def plan_streams(
     *,
     streams: Sequence[str] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    on_fault: str = FAIL,
+    on_fault: OnFault = FAIL,
     include_all: bool = False,
     fail_on_data_loss: bool = True,
     dry_run: bool = False,

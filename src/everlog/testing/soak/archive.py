@@ -25,13 +25,14 @@ from typing import NoReturn
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.opening import create
+from everlog.aeron.archive.recording.options import DurabilityName
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import EverlogError
 from everlog.testing.soak.jlog import Worker
 
-DURABILITIES = ("written", "synced")
+DURABILITIES: tuple[DurabilityName, ...] = ("written", "synced")
 CHANNEL = "aeron:ipc?term-length=64k"
 STREAM_ID = 1001
 MAX_PAUSE_S = 0.06
@@ -60,7 +61,7 @@ def key_of(payload: bytes) -> Key | None:
     return key if payload_of(key) == payload else None
 
 
-def open_to_record(folder: str, durability: str) -> Archive:
+def open_to_record(folder: str, durability: DurabilityName) -> Archive:
     """Open the archive, creating it if needed. The liveness timeout is 0, so that a killed owner does not block it."""
     return create(folder, exist_ok=True, durability=durability, segment_length=64 << 10, liveness_timeout_s=0)
 
@@ -125,7 +126,7 @@ class Recording:
         self._recorder = self._archive.extend_recording(self._recorder.recording_id)
 
 
-def record_messages(folder: str, durability: str, start: int, news: int) -> NoReturn:
+def record_messages(folder: str, durability: DurabilityName, start: int, news: int) -> NoReturn:
     """Record until killed, and report what was acknowledged."""
     rng = random.Random(f"{durability}.{start}")
     archive = open_to_record(folder, durability)
@@ -147,7 +148,7 @@ def record_messages(folder: str, durability: str, start: int, news: int) -> NoRe
 class Watched:
     """One archive: what was acknowledged to its worker, and how far the parent has checked it."""
 
-    def __init__(self, folder: str, durability: str, result: Result) -> None:
+    def __init__(self, folder: str, durability: DurabilityName, result: Result) -> None:
         self.folder = folder
         self.durability = durability
         self._result = result

@@ -82,10 +82,9 @@ class Stores:
         try:
             nats = make_store(self.folder / "nats")
             channels = [Channel(nats, name) for name in ("orders", "events")]
-            options: dict[str, Any] = {"segment_length": 1 << 18, "durability": "written"}
             with (
                 jlog.Writer(self.folder / "journal") as writer,
-                archive.create(self.folder / "archive", **options) as recordings,
+                archive.create(self.folder / "archive", segment_length=1 << 18, durability="written") as recordings,
             ):
                 recorders = [
                     recordings.start_recording("aeron:ipc", n, term_length=1 << 16, mtu_length=1408) for n in (1, 2)

@@ -316,11 +316,11 @@ def test_an_archive_that_runs_is_refused_when_planning_and_when_applying() -> No
     plan = open_archive(storage).plan_repair()
     running = damaged("torn page")
     alive(running)
-    with pytest.raises(StoreUnavailable, match="an archive runs in"):
+    with pytest.raises(StoreUnavailable, match="an archive is running in"):
         open_archive(CrashingStorage(running)).plan_repair()
     with storage.open_writable(MARK) as file:
         file.write_at(0, running[MARK])
-    with pytest.raises(StoreUnavailable, match="an archive runs in"):
+    with pytest.raises(StoreUnavailable, match="an archive is running in"):
         plan.apply()
     assert {name: storage.read_all(name) for name in storage.names()} == {**files, MARK: running[MARK]}
 
@@ -328,7 +328,7 @@ def test_an_archive_that_runs_is_refused_when_planning_and_when_applying() -> No
 def test_a_process_that_has_the_catalog_open_is_refused() -> None:
     storage = CrashingStorage(damaged("torn page"))
     plan = open_archive(storage).plan_repair()
-    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="has it open"):
+    with storage.open(CATALOG), pytest.raises(StoreUnavailable, match="is open in another process"):
         plan.apply()
 
 

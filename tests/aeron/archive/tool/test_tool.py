@@ -505,9 +505,9 @@ def test_a_running_archive_is_left_alone(verb: Verb) -> None:
     with storage.open_writable(MARK) as file:
         file.write_at(at + 8, now)
     before = contents(storage)
-    with pytest.raises(StoreUnavailable, match="an archive runs in"):
+    with pytest.raises(StoreUnavailable, match="an archive is running in"):
         plan.apply()
-    with pytest.raises(StoreUnavailable, match="an archive runs in"):
+    with pytest.raises(StoreUnavailable, match="an archive is running in"):
         verb.plan(storage)
     assert contents(storage) == before
 
@@ -517,7 +517,7 @@ def test_a_catalog_that_a_process_has_open_is_left_alone(verb: Verb) -> None:
     storage = CrashingStorage(verb.files())
     with (
         storage.open("archive.catalog"),
-        pytest.raises(StoreUnavailable, match="another process has it open"),
+        pytest.raises(StoreUnavailable, match="catalog is open in another process"),
     ):
         verb.plan(storage)
 
@@ -740,7 +740,7 @@ def test_a_link_file_says_where_the_mark_file_is(tmp_path: Path) -> None:
     with (tmp_path / "marks" / MARK).open("r+b") as file:
         file.seek(16)
         file.write(struct.pack("<q", time.time_ns() // 1_000_000))
-    with pytest.raises(StoreUnavailable, match="an archive runs in"):
+    with pytest.raises(StoreUnavailable, match="an archive is running in"):
         plan_state(storage, 3, "INVALID")
 
 

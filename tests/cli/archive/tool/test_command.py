@@ -241,7 +241,7 @@ def test_it_is_refused_while_an_archive_runs(call: Call, unpack: Unpack, verb: l
     before = files(folder)
     code, lines, err = call("archive", folder, *verb)
     assert (code, lines) == (2, [""])
-    assert "an archive runs in" in err
+    assert "an archive is running in" in err
     assert files(folder) == before
 
 

@@ -22,6 +22,7 @@ from everlog.aeron.archive.format.segments import (
     naming_by_files,
     parse_segment_name,
 )
+from everlog.aeron.family_options import Checksum, ReadChecksum
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.frames.position import FOREVER, term_start
 from everlog.aeron.frames.walk import Geometry
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     pass
 
 FAMILY = "aeron-archive"
-CHECKSUMS = ("auto", "none", "crc32", "crc32c")
 
 
 class ArchiveFolder:
@@ -47,7 +47,7 @@ class ArchiveFolder:
 
     family = FAMILY
 
-    def __init__(self, storage: Storage, checksum: str = "auto") -> None:
+    def __init__(self, storage: Storage, checksum: ReadChecksum = "auto") -> None:
         self.storage = storage
         self.checksum = checksum
         self.reload()
@@ -184,7 +184,7 @@ class ArchiveFolder:
                     return position
         return start
 
-    def scan_context(self, recording: Recording, *, checksum: str | None = None) -> ScanContext:
+    def scan_context(self, recording: Recording, *, checksum: ReadChecksum | None = None) -> ScanContext:
         """Return what a scan needs to know about a recording; detects the checksum of its frames."""
         segments = self.segment_map(recording)
         last_base, is_live = None, False
@@ -195,16 +195,16 @@ class ArchiveFolder:
         geometry, kind = self.geometry(recording, segments, checksum)
         return ScanContext(segments, geometry, recording.stop_position, last_base, kind, is_live)
 
-    def geometry(self, recording: Recording, segments: SegmentMap, checksum: str | None = None) -> tuple[Geometry, str]:
+    def geometry(
+        self, recording: Recording, segments: SegmentMap, checksum: ReadChecksum | None = None
+    ) -> tuple[Geometry, Checksum]:
         """Return the geometry of a recording's frames and their kind of checksum: ``checksum``, else as in the options.
         If the kind is detected, frames with the descriptor's session id count as having no checksum: an archive without
         checksums may have extended the recording, far from the frames that detection reads."""
-        plain: tuple[int, ...] = ()
-        kind = checksum or self.checksum
-        if kind == "auto":
-            kind, plain = self._detect(recording, segments)
-            if kind != "none" and recording.session_id not in plain:
-                plain = (*plain, recording.session_id)
+        given = checksum or self.checksum
+        kind, plain = self._detect(recording, segments) if given == "auto" else (given, ())
+        if given == "auto" and kind != "none" and recording.session_id not in plain:
+            plain = (*plain, recording.session_id)
         geometry = Geometry(
             recording.initial_term_id,
             recording.term_buffer_length,
@@ -215,7 +215,7 @@ class ArchiveFolder:
         )
         return geometry, kind
 
-    def _detect(self, recording: Recording, segments: SegmentMap) -> tuple[str, tuple[int, ...]]:
+    def _detect(self, recording: Recording, segments: SegmentMap) -> tuple[Checksum, tuple[int, ...]]:
         numbers = self.segment_index().get(recording.recording_id, [])
         bases = [base for base in segments.bases(numbers) if base > recording.start_position]
         starts = {recording.start_position, *bases[:1], *bases[len(bases) // 2 :][:1], *bases[-1:]}

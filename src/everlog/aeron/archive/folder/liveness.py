@@ -34,19 +34,20 @@ def refuse_running(
         mark = None  # a damaged mark file does not block changes, but a process with the catalog open does
     if mark is not None and mark.is_live(clock()):
         age_ms = clock() - mark.header.activity_timestamp
+        process = f"process {mark.header.pid}, active {age_ms} ms ago"
         raise StoreUnavailable(
             f"{storage.root}/{MARK_NAME}",
-            found=f"an archive that was active {age_ms} ms ago (process {mark.header.pid})",
+            found=f"a running archive ({process})",
             expected="none while the folder is changed",
             hint="stop it first; one that was killed counts as running for 10 seconds; nothing was changed",
-            message=f"an archive runs in {storage.root}: process {mark.header.pid}, last heartbeat {age_ms} ms ago",
+            message=f"an archive is running in {storage.root} ({process})",
         )
     for name in files:
         if storage.exists(name) and storage.is_open_elsewhere(name):
             raise StoreUnavailable(
                 f"{storage.root}/{name}",
-                found="a process that has it open",
+                found="another process has it open",
                 expected="none while the folder is changed",
                 hint="stop the archive and other tools first; nothing was changed",
-                message=f"{storage.root}/{name}: another process has it open",
+                message=f"{storage.root}/{name} is open in another process",
             )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.constants import (
     FLAG_BEGIN,
@@ -29,7 +30,7 @@ from everlog.core.store import FaultSink
 from everlog.kernel.columns import RowSink
 from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
-POLYNOMIALS = {"crc32": IEEE, "crc32c": CASTAGNOLI}
+POLYNOMIALS: dict[Checksum, int] = {"crc32": IEEE, "crc32c": CASTAGNOLI}
 WINDOW_BYTES = MAX_MESSAGE_BYTES * 2
 """The most bytes of a recording in memory at once: enough for the largest message with its frame headers."""
 
@@ -44,7 +45,7 @@ class ScanContext:
     geometry: Geometry
     stop_position: int | None
     last_base: int | None
-    checksum: str = "none"
+    checksum: Checksum = "none"
     is_live: bool = False
     frame_start: int | None = None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.aeron.archive.format.catalog import ALIGNMENT, STATES, CatalogEntry, descriptor_problem
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.errors import LimitExceeded, UsageError
@@ -16,7 +17,7 @@ MAX_CATALOG_BYTES = (1 << 31) - 1
 MAX_TEXT_BYTES = 64 << 10
 """The longest channel or source identity that is written; those of real archives have some hundred bytes."""
 STATE_CODES = {name: code for code, name in STATES.items()}
-CHECKSUMS = {"crc32": Crc32(IEEE), "crc32c": Crc32(CASTAGNOLI)}
+CHECKSUMS: dict[Checksum, Crc32] = {"crc32": Crc32(IEEE), "crc32c": Crc32(CASTAGNOLI)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ def encode_body(descriptor: Descriptor, alignment: int = ALIGNMENT) -> bytes:
     return body.ljust(align(DescriptorHeader.size + len(body), alignment) - DescriptorHeader.size, b"\0")
 
 
-def encode_entry_header(body: bytes, state: str, checksum: str = "none") -> bytes:
+def encode_entry_header(body: bytes, state: str, checksum: Checksum = "none") -> bytes:
     """Return the header of an entry with this body. ``checksum`` is ``none``, ``crc32`` or ``crc32c``; it covers the
     whole body."""
     crc = CHECKSUMS.get(checksum)
@@ -89,7 +90,7 @@ def encode_entry_header(body: bytes, state: str, checksum: str = "none") -> byte
 
 
 def encode_entry(
-    descriptor: Descriptor, state: str = "VALID", checksum: str = "none", alignment: int = ALIGNMENT
+    descriptor: Descriptor, state: str = "VALID", checksum: Checksum = "none", alignment: int = ALIGNMENT
 ) -> bytes:
     """Return a whole entry, header and body."""
     body = encode_body(descriptor, alignment)

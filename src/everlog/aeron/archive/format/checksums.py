@@ -10,29 +10,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.format.segments import SegmentReader
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
-from everlog.kernel.crc32 import CASTAGNOLI, IEEE, Crc32
 
 SAMPLE_BYTES = 128 << 10
 SAMPLE_FRAMES = 24
-_CRC32, _CRC32C = Crc32(IEEE), Crc32(CASTAGNOLI)
-KINDS = {"crc32": _CRC32, "crc32c": _CRC32C}
 MAX_PLAIN_SESSIONS = 8
 
 
-def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[str, tuple[int, ...]]:
+def detect_checksum(reader: SegmentReader, starts: list[int]) -> tuple[Checksum, tuple[int, ...]]:
     """Return ``none``, ``crc32`` or ``crc32c``, and the session ids of frames without a checksum.
 
     ``starts`` are positions at which frames begin. A checksum matches by chance once in 4 billion frames, so a single
     match decides.
     """
-    matches: Counter[str] = Counter()
+    matches: Counter[Checksum] = Counter()
     others: Counter[int] = Counter()
     for start in starts:
         for session_id, body in _frames(reader.sample(start, SAMPLE_BYTES)):
-            kind = next((k for k, crc in KINDS.items() if body and crc.checksum(body) == session_id & 0xFFFFFFFF), None)
+            stored = session_id & 0xFFFFFFFF
+            kind = next((kind for kind, crc in CHECKSUMS.items() if body and crc.checksum(body) == stored), None)
             if kind is not None:
                 matches[kind] += 1
             elif body:

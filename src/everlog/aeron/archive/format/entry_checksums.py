@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.layouts import RecordingDescriptor
 
 
@@ -16,12 +17,12 @@ def stored_checksum(entry: CatalogEntry) -> int:
     return entry.checksum & 0xFFFFFFFF
 
 
-def kind_of(entry: CatalogEntry) -> str | None:
+def kind_of(entry: CatalogEntry) -> Checksum | None:
     """Return ``none``, ``crc32`` or ``crc32c`` if the checksum is right, ``None`` if it is wrong."""
     return "none" if stored_checksum(entry) == 0 else _fitting(entry.body, stored_checksum(entry))
 
 
-def stale_kind_of(entry: CatalogEntry) -> str | None:
+def stale_kind_of(entry: CatalogEntry) -> Checksum | None:
     """Return the kind of a checksum that was right while the recording was active, ``None`` for any other."""
     return _fitting(as_active(entry), stored_checksum(entry))
 
@@ -35,5 +36,5 @@ def as_active(entry: CatalogEntry) -> bytes:
     return bytes(body)
 
 
-def _fitting(body: bytes, stored: int) -> str | None:
+def _fitting(body: bytes, stored: int) -> Checksum | None:
     return next((kind for kind, crc in CHECKSUMS.items() if crc.checksum(body) == stored), None)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY, CatalogOptions
+from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
 from everlog.aeron.frames.constants import MAX_SEGMENT_LENGTH, MIN_TERM_LENGTH, is_power_of_two
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
 from everlog.core.files.durability import Durability
+from everlog.core.options import check_choice
 from everlog.errors import UsageError
 
-Checksum = Literal["none", "crc32", "crc32c"]
-CHECKSUM_KINDS: tuple[Checksum, ...] = get_args(Checksum)
 DurabilityName = Literal["written", "synced"]
 DEFAULT_SEGMENT_LENGTH = 128 << 20
 MAX_TIMEOUT_S = 3600
@@ -56,8 +56,8 @@ class ArchiveOptions:
         ):
             expected = f"a power of two from {MIN_TERM_LENGTH} to {MAX_SEGMENT_LENGTH}"
             raise UsageError("segment_length", found=str(self.segment_length), expected=expected)
-        if self.checksum is not None and self.checksum not in CHECKSUM_KINDS:
-            raise UsageError("checksum", found=repr(self.checksum), expected="'none', 'crc32' or 'crc32c'")
+        if self.checksum is not None:
+            check_choice("checksum", self.checksum, CHECKSUM_KINDS)
         for name in ("liveness_timeout_s", "flush_interval_s"):
             if not 0 <= getattr(self, name) <= MAX_TIMEOUT_S:
                 raise UsageError(name, found=str(getattr(self, name)), expected=f"0 to {MAX_TIMEOUT_S} seconds")
@@ -73,10 +73,21 @@ class ArchiveOptions:
         return CatalogOptions(capacity=self.catalog_capacity, checksum=self.checksum or "none", sync_level=level)
 
 
+class OptionKeywords(TypedDict, total=False):
+    """The fields of :class:`ArchiveOptions`, as keywords of ``create`` and ``open_archive``."""
+
+    durability: Durability | DurabilityName | None
+    file_sync_level: int | None
+    catalog_file_sync_level: int | None
+    segment_length: int
+    checksum: Checksum | None
+    catalog_capacity: int
+    liveness_timeout_s: float
+    flush_interval_s: float
+
+
 def _durability(value: Durability | str) -> Durability:
-    known = (Durability.WRITTEN, Durability.SYNCED)
-    if value not in known:
-        raise UsageError("durability", found=repr(str(value)), expected="'written' or 'synced'")
+    check_choice("durability", str(value), get_args(DurabilityName))
     return Durability(value)
 
 

@@ -14,6 +14,7 @@ from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.recording.replay import Replay, ReplaySource
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.frames.walk import Geometry
@@ -30,7 +31,7 @@ class ReplayFolder:
 
     storage: Storage
     store: ArchiveStore
-    checksum: str
+    checksum: Checksum
     recording: Callable[[int], Recording]
     recorders: Mapping[int, Recorder]
     recorded_position: Callable[[int], int]

@@ -19,6 +19,7 @@ from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.repair.ends import TailFingerprint, fingerprint_of
 from everlog.aeron.archive.repair.steps import OfflineStep
 from everlog.aeron.archive.writing.catalog_writer import DEFAULT_CAPACITY
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.layouts import DataHeader
 from everlog.core.files.writable import WritableStorage
@@ -124,7 +125,7 @@ def _entry(archive: ArchiveFolder, recording: Recording, alignment: int) -> byte
     return encode_entry(descriptor, alignment=alignment, checksum=_entry_checksum(archive))
 
 
-def _entry_checksum(archive: ArchiveFolder) -> str:
+def _entry_checksum(archive: ArchiveFolder) -> Checksum:
     """The checksum kind of the existing entries; new ones use the same."""
     for recording in archive.recordings().values():
         entry = recording.entry

@@ -23,6 +23,7 @@ from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.folder.scan import POLYNOMIALS, WINDOW_BYTES
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
+from everlog.aeron.family_options import Checksum, ReadChecksum
 from everlog.aeron.frames import walk_twin as codes
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH, TYPE_DATA, align
 from everlog.aeron.frames.position import FOREVER, max_position
@@ -101,7 +102,7 @@ class _Walked:
     damaged: tuple[int, ...]
 
 
-def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "auto") -> RecoveredEnd:
+def recover_end(archive: ArchiveFolder, recording: Recording, checksum: ReadChecksum = "auto") -> RecoveredEnd:
     """Find a recording's end as if it were active; changes nothing. ``checksum`` as in the store's options. Raises
     :class:`StoreUnavailable`."""
     segments = archive.segment_map(recording)
@@ -128,8 +129,8 @@ def recover_end(archive: ArchiveFolder, recording: Recording, checksum: str = "a
 
 
 def recovery_geometry(
-    archive: ArchiveFolder, recording: Recording, segments: SegmentMap, checksum: str
-) -> tuple[Geometry, str]:
+    archive: ArchiveFolder, recording: Recording, segments: SegmentMap, checksum: ReadChecksum
+) -> tuple[Geometry, Checksum]:
     """Return the geometry for the search of a recording's end, and the kind of its checksums.
 
     Frames with the descriptor's session id have no checksum: an archive without checksums extended the recording. The
@@ -146,7 +147,7 @@ def recovery_geometry(
     return replace(geometry, limit=-1, plain_sessions=plain if kind != "none" else ()), kind
 
 
-def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap, kind: str) -> bool:
+def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap, kind: Checksum) -> bool:
     """Whether any frame of the last segment file with frames has a checksum of that kind."""
     crc, limit = Crc32(POLYNOMIALS[kind]), segments.base(recording.start_position)
     reader = SegmentReader(archive.storage, segments)
@@ -172,7 +173,7 @@ def _any_has(archive: ArchiveFolder, recording: Recording, segments: SegmentMap,
         reader.close()
 
 
-def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: int, limit: int) -> _Walked:
+def walk_segment(reader: SegmentReader, geometry: Geometry, kind: Checksum, begin: int, limit: int) -> _Walked:
     """Walk the frames of one segment file from ``begin``, a frame's start, up to ``limit``. A ``geometry`` with a limit
     belongs to a stopped recording: none of its frames is torn, and a hole is not its end."""
     window = Window(reader.read_into, begin, limit, max_bytes=WINDOW_BYTES)
@@ -224,7 +225,7 @@ def walk_segment(reader: SegmentReader, geometry: Geometry, kind: str, begin: in
         window.seek(next_at)
 
 
-def _walker(geometry: Geometry, kind: str) -> Walker:
+def _walker(geometry: Geometry, kind: Checksum) -> Walker:
     polynomial = POLYNOMIALS.get(kind)
     walker = Walker(geometry, False, None if polynomial is None else Crc32(polynomial))
     walker.select(0, FOREVER, False)

@@ -24,6 +24,7 @@ from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.repair.ends import EMPTY_PAGE, RecoveredEnd, recover_end
 from everlog.aeron.archive.repair.steps import EraseTail, MakeSegment, RemoveFile, SetStops, Stop
+from everlog.aeron.family_options import ReadChecksum
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.core.files.writable import WritableStorage, writable
 from everlog.core.plan.plan import RepairPlan
@@ -31,13 +32,13 @@ from everlog.core.plan.step import NOTHING, RepairStep
 from everlog.errors import CorruptData, UnsupportedVersion
 
 
-def recover(storage: WritableStorage, *, checksum: str = "auto") -> list[str]:
+def recover(storage: WritableStorage, *, checksum: ReadChecksum = "auto") -> list[str]:
     """Recover an archive whose folder the caller owns; return one line for each step. Raises as ``plan_recovery``, and
     :class:`WriteFailed`: then recover again."""
     return plan_recovery(ArchiveFolder(storage), checksum=checksum).apply()
 
 
-def plan_recovery(archive: ArchiveFolder, *, checksum: str = "auto", is_owner: bool = True) -> RepairPlan:
+def plan_recovery(archive: ArchiveFolder, *, checksum: ReadChecksum = "auto", is_owner: bool = True) -> RepairPlan:
     """Plan the steps that stop all active recordings, and nothing else; changes nothing. Reopen the store once they are
     applied. ``checksum`` is that of the frames, as in the store's options. ``is_owner``: the caller has made sure that
     no archive runs here.

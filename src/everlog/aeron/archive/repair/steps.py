@@ -13,6 +13,7 @@ from everlog.aeron.archive.format.entry_checksums import kind_of, stale_kind_of
 from everlog.aeron.archive.format.mark_place import MARK_NAME
 from everlog.aeron.archive.repair.ends import TailFingerprint
 from everlog.aeron.archive.writing.catalog_writer import MIN_CAPACITY, CatalogOptions, CatalogWriter
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.mark_file import now_ms
 from everlog.core.files.storage import ReadableFile
@@ -185,7 +186,7 @@ class RenewChecksums(OfflineStep):
 
     after_crash = "some checksums updated: planning again updates the others"
 
-    kinds: dict[int, str]
+    kinds: dict[int, Checksum]
     is_later: bool = False
 
     def compare(self) -> None:
@@ -215,7 +216,7 @@ class RenewChecksums(OfflineStep):
         return f"updated the checksums of {len(self.kinds)} entries in {CATALOG_NAME}"
 
 
-def open_catalog(storage: WritableStorage, checksum: str) -> CatalogWriter:
+def open_catalog(storage: WritableStorage, checksum: Checksum) -> CatalogWriter:
     """Open the catalog for writing, without lengthening it; changes are on disk once it is closed. ``checksum`` is the
     kind for changed entries."""
     capacity = max(storage.size(CATALOG_NAME), MIN_CAPACITY)

@@ -20,12 +20,14 @@ from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
 from everlog.aeron.archive.tool.folder import CatalogedArchive, open_folder
 from everlog.aeron.archive.tool.orphans import segment_files
 from everlog.aeron.archive.tool.steps import ToolStep, WriteBytes
+from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import HEADER_LENGTH, MAX_FRAME_LENGTH, TYPE_DATA, TYPE_PADDING, align
 from everlog.aeron.frames.position import term_offset_of, term_start
 from everlog.aeron.layouts import DataHeader, DescriptorHeader
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.core.files.writable import DRAFT_PREFIX, WritableFile
 from everlog.core.files.zeros import nonzero_blocks
+from everlog.core.options import check_choice
 from everlog.core.plan.backup import Backup
 from everlog.core.plan.changed import changed
 from everlog.core.plan.plan import RepairPlan
@@ -42,12 +44,12 @@ KEPT_SUFFIX = ".session-ids"
 _SESSION_ID = DataHeader.field("session_id")
 
 
-def checksum_kind(name: str) -> str:
+def checksum_kind(name: str) -> Checksum:
     """Return ``crc32`` for ``org.agrona.checksum.Crc32``; the package is ignored. Raises :class:`UsageError`."""
-    kind = name.rpartition(".")[2].lower()
-    if kind not in CHECKSUMS:
-        raise UsageError("CLASS", found=repr(name), expected="org.agrona.checksum.Crc32 or ...Crc32c")
-    return kind
+    for kind in CHECKSUMS:
+        if kind == name.rpartition(".")[2].lower():
+            return kind
+    raise UsageError("CLASS", found=repr(name), expected="org.agrona.checksum.Crc32 or ...Crc32c")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ class WriteChecksums(ToolStep):
 
     after_crash = "the old file or the new one, and maybe a draft, which the next run deletes"
 
-    kind: str
+    kind: Checksum
     start: int
     term_length: int
     frame_count: int
@@ -190,7 +192,7 @@ def _kept(work: Checksummed) -> Iterator[bytes]:
 
 def plan_checksum(
     storage: Storage,
-    kind: str,
+    kind: Checksum,
     recording_id: int | None = None,
     *,
     every: bool = False,
@@ -202,8 +204,7 @@ def plan_checksum(
     ``kind``: ``crc32`` or ``crc32c``. Raises :class:`UsageError`, :class:`UnknownStream`, and as
     :func:`~.folder.open_folder`.
     """
-    if kind not in CHECKSUMS:
-        raise UsageError("checksum", found=repr(kind), expected=", ".join(CHECKSUMS))
+    check_choice("checksum", kind, CHECKSUMS)
     folder = open_folder(storage)
     entries = folder.entries(recording_id)
     files = segment_files(folder.storage)
@@ -223,7 +224,7 @@ def plan_checksum(
     return RepairPlan(folder.storage.root, FAMILY, tuple(steps)), faults
 
 
-def set_entry_checksum(folder: CatalogedArchive, entry: CatalogEntry, kind: str) -> list[WriteBytes]:
+def set_entry_checksum(folder: CatalogedArchive, entry: CatalogEntry, kind: Checksum) -> list[WriteBytes]:
     """Return the step that writes an entry's checksum; empty if it is right already."""
     value = to_int32(CHECKSUMS[kind].checksum(entry.body))
     old = to_int32(entry.checksum & 0xFFFFFFFF)
@@ -243,7 +244,7 @@ def set_entry_checksum(folder: CatalogedArchive, entry: CatalogEntry, kind: str)
 
 
 def _plan_file(
-    folder: CatalogedArchive, entry: CatalogEntry, kind: str, segment: tuple[int, str, int]
+    folder: CatalogedArchive, entry: CatalogEntry, kind: Checksum, segment: tuple[int, str, int]
 ) -> WriteChecksums | FrameFault:
     position, name, size = segment
     recording = recording_of(entry)

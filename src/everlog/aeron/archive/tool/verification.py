@@ -27,11 +27,11 @@ from everlog.aeron.archive.folder.recordings import Recording, recording_of
 from everlog.aeron.archive.folder.scan import Scan
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS, to_int32
-from everlog.aeron.archive.format.checksums import KINDS
 from everlog.aeron.archive.format.segments import SegmentReader
 from everlog.aeron.archive.tool.folder import open_folder
 from everlog.aeron.archive.tool.states import set_state
 from everlog.aeron.archive.tool.steps import WriteBytes, ZeroTail, last_written
+from everlog.aeron.family_options import ReadChecksum
 from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION, align
 from everlog.aeron.frames.position import FOREVER
 from everlog.aeron.layouts import DataHeader, DescriptorHeader, RecordingDescriptor
@@ -106,7 +106,7 @@ def plan_fix(
     faults: dict[int, list[Fault]],
     *,
     truncates: Truncates,
-    checksum: str = "auto",
+    checksum: ReadChecksum = "auto",
     clock: Clock = now_ms,
 ) -> Fixes:
     """Plan what ``verify`` would write, given each recording's faults in the checked files, without notes.
@@ -211,7 +211,7 @@ def find_tail(archive: ArchiveFolder, recording: Recording) -> Tail:
         next_at = offset + align(header.frame_length)
         has_more = last_written(file, next_at) > next_at
     torn_end = end + align(header.frame_length)
-    is_plain = archive.checksum in KINDS and header.session_id == recording.session_id
+    is_plain = archive.checksum in CHECKSUMS and header.session_id == recording.session_id
     # A crash tears only the last frame. A frame with a session id in place of the checksum never had a checksum.
     if has_more or is_plain:
         return Tail(end, context.limit, False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
@@ -120,18 +121,9 @@ class Verification:
         if recording.is_deleted:
             for entry in files:
                 repair = "everlog archive DIR delete-orphaned-segments"
+                note = partial(Fault, stream=stream, severity=Severity.NOTE)
                 self.report.add(
-                    Fault(
-                        "segment-orphaned",
-                        entry.name,
-                        None,
-                        "a file of a deleted recording",
-                        "none",
-                        loses="nothing",
-                        repair=repair,
-                        severity=Severity.NOTE,
-                        stream=stream,
-                    )
+                    note("segment-orphaned", entry.name, None, "a file of a deleted recording", "none", repair=repair)
                 )
             return
         context = self.archive.scan_context(recording)
@@ -146,71 +138,37 @@ class Verification:
         last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))
         # Aeron 1.7 and older append a frame header of zeros to each segment.
         longest = segments.segment_length + (SPARE_BYTES if segments.naming is Naming.INDEX else 0)
+        fault = partial(Fault, stream=stream)
+        note = partial(Fault, stream=stream, severity=Severity.NOTE)
         for entry in files:
             parsed = parse_segment_name(entry.name)
             assert parsed is not None
             base = segments.base_of(parsed[1])
             self.report.segment_count += 1
             if base is None:
-                number = segments.number(first)
-                found, expected = f"position {parsed[1]}", f"{number} and a multiple of {segments.segment_length}"
+                found, lost, repair = f"position {parsed[1]}", "its contents", "rename or remove it"
+                expected = f"{segments.number(first)} and a multiple of {segments.segment_length}"
                 if segments.naming is Naming.INDEX:
                     expected = "the number of the segment, counted from 0"
-                lost, repair = "its contents", "rename or remove it"
-                self.report.add(
-                    Fault("segment-name", entry.name, None, found, expected, loses=lost, repair=repair, stream=stream)
-                )
+                self.report.add(fault("segment-name", entry.name, None, found, expected, lost, repair))
             elif base < first:
                 found, expected = "a file before the start position", f"no file before position {first}"
                 repair = "Archive.delete_detached_segments or attach_segments"
-                self.report.add(
-                    Fault(
-                        "segment-detached",
-                        entry.name,
-                        None,
-                        found,
-                        expected,
-                        loses="nothing",
-                        repair=repair,
-                        severity=Severity.NOTE,
-                        stream=stream,
-                    )
-                )
+                self.report.add(note("segment-detached", entry.name, None, found, expected, "nothing", repair))
             elif last is not None and base > last:
                 self._check_beyond_stop(recording, context, entry, base)
             elif entry.size > longest:
-                expected = f"{segments.segment_length} bytes"
-                self.report.add(
-                    Fault(
-                        "segment-long",
-                        entry.name,
-                        segments.segment_length,
-                        f"{entry.size} bytes",
-                        expected,
-                        severity=Severity.NOTE,
-                        stream=stream,
-                    )
-                )
+                found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
+                self.report.add(note("segment-long", entry.name, segments.segment_length, found, expected))
             elif entry.size < segments.segment_length and (
                 last is None or base + entry.size >= (recording.stop_position or 0)
             ):
                 # Only unrecorded space is missing, but the real archive maps whole segments and would fail.
                 found, expected = f"{entry.size} bytes", f"{segments.segment_length} bytes"
                 pending = recording.truncation_pending
-                repair = _TRUNCATION if pending else REPAIR
-                self.report.add(
-                    Fault(
-                        "segment-short",
-                        entry.name,
-                        entry.size,
-                        found,
-                        expected,
-                        loses="nothing",
-                        repair=repair,
-                        severity=_severity(pending),
-                        stream=stream,
-                    )
-                )
+                repair, severity = _TRUNCATION if pending else REPAIR, _severity(pending)
+                short = fault("segment-short", entry.name, entry.size, found, expected, "nothing", repair, severity)
+                self.report.add(short)
 
     def _check_beyond_stop(self, recording: Recording, context: ScanContext, entry: Entry, base: int) -> None:
         """Check a file that begins after the stop position. A preallocated one is legitimate if the recording stopped
@@ -227,18 +185,9 @@ class Verification:
         repair, pending = REPAIR, recording.truncation_pending
         if pending:
             lost, repair = "only what was being truncated", _TRUNCATION
+        severity = _severity(pending)
         self.report.add(
-            Fault(
-                "segment-beyond-stop",
-                entry.name,
-                0,
-                found,
-                expected,
-                loses=lost,
-                repair=repair,
-                severity=_severity(pending),
-                stream=stream,
-            )
+            Fault("segment-beyond-stop", entry.name, 0, found, expected, lost, repair, severity, stream=stream)
         )
 
     def _check_frames(self, recording: Recording, context: ScanContext, start: int | None, end: int | None) -> None:
@@ -276,19 +225,8 @@ class Verification:
             offset = entry.offset + DescriptorHeader.size + RecordingDescriptor.field("stop_position").offset
             found, expected = "no stop position, though no archive is running", f"{end}, by its frames"
             repair = "none needed: the archive sets it when it starts, and so does everlog repair"
-            self.report.add(
-                Fault(
-                    "recording-active",
-                    CATALOG_NAME,
-                    offset,
-                    found,
-                    expected,
-                    loses="nothing",
-                    repair=repair,
-                    severity=Severity.NOTE,
-                    stream=stream,
-                )
-            )
+            note = partial(Fault, stream=stream, severity=Severity.NOTE)
+            self.report.add(note("recording-active", CATALOG_NAME, offset, found, expected, repair=repair))
         segments = context.segments
         for base in sorted(segments.bases(self.archive.segment_index().get(recording.recording_id, []))):
             # The file that holds the end is preallocated, as is the next one if the end is where it begins.

@@ -39,9 +39,11 @@ from everlog.aeron.archive.format.catalog_bytes import (
 )
 from everlog.aeron.archive.format.catalog_file import load_catalog, too_large
 from everlog.aeron.archive.format.entry_checksums import kind_of
+from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
 from everlog.aeron.frames.constants import NULL_POSITION, NULL_TIMESTAMP, align
 from everlog.aeron.layouts import CatalogHeader, DescriptorHeader, RecordingDescriptor
 from everlog.core.files.writable import WritableFile, WritableStorage
+from everlog.core.options import check_choice
 from everlog.core.report import Severity
 from everlog.errors import CorruptData, StoreExists, UnknownStream, UnsupportedVersion, UsageError
 
@@ -57,14 +59,13 @@ class CatalogOptions:
     waits for them, 2 for the file's times too (Aeron's ``catalogFileSyncLevel``)."""
 
     capacity: int = DEFAULT_CAPACITY
-    checksum: str = "none"
+    checksum: Checksum = "none"
     sync_level: int = 0
 
     def __post_init__(self) -> None:
         if not MIN_CAPACITY <= self.capacity <= MAX_CATALOG_BYTES:
             raise UsageError("capacity", found=str(self.capacity), expected=f"{MIN_CAPACITY} to {MAX_CATALOG_BYTES}")
-        if self.checksum != "none" and self.checksum not in CHECKSUMS:
-            raise UsageError("checksum", found=repr(self.checksum), expected=f"none, {', '.join(CHECKSUMS)}")
+        check_choice("checksum", self.checksum, CHECKSUM_KINDS)
         if self.sync_level not in (0, 1, 2):
             raise UsageError("catalog_file_sync_level", found=str(self.sync_level), expected="0, 1 or 2")
 
@@ -209,7 +210,7 @@ class CatalogWriter:
         """Write an entry's checksum of the kind in the options; 0 for ``none``. Raises :class:`WriteFailed`."""
         self._write_checksum(recording_id, self._options.checksum)
 
-    def _write_checksum(self, recording_id: int, kind: str) -> None:
+    def _write_checksum(self, recording_id: int, kind: Checksum) -> None:
         entry = self.entry(recording_id)
         crc = CHECKSUMS.get(kind)
         value = 0 if crc is None else to_int32(crc.checksum(entry.body))

@@ -42,7 +42,7 @@ from everlog.aeron.mark_file import (
     read_archive_mark,
 )
 from everlog.core.files.writable import WritableFile, WritableStorage
-from everlog.errors import CorruptData, EverlogError, StoreUnavailable
+from everlog.errors import Closed, CorruptData, EverlogError, StoreUnavailable
 
 HEADER_LENGTH = 8 << 10
 ERROR_LOG_BYTES = 1 << 20
@@ -76,7 +76,7 @@ class Ownership:
         self._header = header
         self._clock_ms = clock_ms
         self._beaten = time.monotonic()
-        self.lost: StoreUnavailable | None = None
+        self.lost: EverlogError | None = None
 
     @classmethod
     def take(
@@ -153,8 +153,8 @@ class Ownership:
         self._beaten = begun
 
     def check(self) -> None:
-        """Raises :class:`StoreUnavailable` if another owner was found. After a long silence (a suspended process),
-        renews the activity time first; raises :class:`WriteFailed` if that fails."""
+        """Raises :class:`Closed` after ``release``, :class:`StoreUnavailable` if another owner was found. After a long
+        silence (a suspended process), renews the activity time first; raises :class:`WriteFailed` if that fails."""
         if self.lost is not None:
             raise self.lost
         if time.monotonic() - self._beaten > SILENT_S:
@@ -173,10 +173,7 @@ class Ownership:
             if self.lost is None and self._file.is_current() and _is_ours(self._file, self._header):
                 self._file.write_at(_ACTIVITY_AT, _int64(CLOSED))
                 self._file.sync()
-        root = self._storage.root
-        self.lost = self.lost or StoreUnavailable(
-            root, found="a closed archive", expected="an open archive", message=f"archive {root} is closed"
-        )
+        self.lost = self.lost or Closed("archive")
         self._file.close()
 
 

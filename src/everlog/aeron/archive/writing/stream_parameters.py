@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
+from typing import TypedDict
 
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT
 from everlog.aeron.frames.framing_inputs import Framing
 from everlog.aeron.frames.position import max_position, wrap_int32
-from everlog.core.options import check_type
+from everlog.core.options import MAX_INT64, MIN_INT64, check_type
 from everlog.errors import UsageError
 
 DEFAULT_IPC_TERM_LENGTH = 64 << 20
@@ -46,6 +47,17 @@ class StreamParameters:
     term_length: int
     mtu_length: int
     join_position: int
+
+
+class StreamKeywords(TypedDict, total=False):
+    """The fields of :class:`StreamOptions`, as keywords."""
+
+    session_id: int | None
+    initial_term_id: int | None
+    term_length: int | None
+    mtu_length: int | None
+    position: int | None
+    source_identity: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +117,11 @@ def parameters_of(channel: str, stream_id: int, stream_options: StreamOptions) -
     )
 
 
-def check_int64(name: str, value: object) -> None:
-    """Raise :class:`UsageError` unless ``value`` is a signed 64-bit integer."""
-    if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
-        raise UsageError(name, found=repr(value), expected="an int64")
+def check_int64(name: str, value: int) -> None:
+    """Raise :class:`WrongType` unless ``value`` is an integer, :class:`UsageError` unless it fits into 64 bits."""
+    check_type(name, value, int, "an integer")
+    if not MIN_INT64 <= value <= MAX_INT64:
+        raise UsageError(name, found=str(value), expected="a signed 64-bit integer")
 
 
 def stripped(uri: ChannelUri) -> str:

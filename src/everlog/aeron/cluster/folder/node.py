@@ -25,6 +25,7 @@ from everlog.aeron.cluster.format.recording_log import (
     RecordingLog,
     read_recording_log,
 )
+from everlog.aeron.family_options import ReadChecksum
 from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
 from everlog.errors import EverlogError, UnknownStream
@@ -42,7 +43,7 @@ class NodeFolder:
 
     family = FAMILY
 
-    def __init__(self, storage: Storage, archive_dir: str | None = None, checksum: str = "auto") -> None:
+    def __init__(self, storage: Storage, archive_dir: str | None = None, checksum: ReadChecksum = "auto") -> None:
         self.storage = storage
         self.place: ArchivePlace | None = find_archive(storage, archive_dir)
         self._checksum = checksum

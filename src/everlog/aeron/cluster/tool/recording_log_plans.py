@@ -55,13 +55,7 @@ def refuse_live(storage: Storage, now_ms: Clock = system_ms) -> None:
             mark = load_mark(storage, name)
         except CorruptData as error:
             hint = "the node may be running; if it is not, move this file away: a start creates a new one"
-            raise CorruptData(
-                error.where,
-                offset=error.offset,
-                found=error.found,
-                expected=error.expected,
-                hint=f"{hint}; nothing was changed",
-            ) from error
+            raise error.with_hint(f"{hint}; nothing was changed") from error
         if mark is not None and mark.is_live(now_ms()):
             found = f"{mark.label} is running (process {mark.header.pid})"
             hint = "stop the node first; a killed node counts as running for 10 seconds; nothing was changed"
@@ -135,7 +129,7 @@ class ReplaceNodeFile(FolderStep):
                 self.storage.publish(self.file, self.new, replace=True, mode=file.mode(), sync=True)
         except WriteFailed as error:
             hint = "; ".join(filter(None, (self._outcome(), error.hint)))
-            raise WriteFailed(error.where, found=error.found, expected=error.expected, hint=hint) from error
+            raise error.with_hint(hint) from error
         return f"wrote {self.file}: {self.after}"
 
     @contextlib.contextmanager

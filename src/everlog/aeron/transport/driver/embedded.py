@@ -23,7 +23,7 @@ from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
 from everlog.aeron.transport.memory.shared_files import create_file
 from everlog.runtime.agent_runner import Agent, AgentRunner
-from everlog.runtime.idle import idle_strategy
+from everlog.runtime.idle import IdleStrategyName, idle_strategy
 from everlog.time_units import NS_PER_MS
 
 SHARED_THREAD, NETWORK_THREAD = "aeron-md-shd", "aeron-md-net"
@@ -102,7 +102,7 @@ class EmbeddedDriver(RunningDriver):
             conductor_runner,
         ]
 
-    def _runner(self, name: str, agents: Sequence[Agent], strategy: str) -> AgentRunner:
+    def _runner(self, name: str, agents: Sequence[Agent], strategy: IdleStrategyName) -> AgentRunner:
         controlled_by = self._parts.system_counters[SystemCounter.CONTROLLABLE_IDLE_STRATEGY]
         return AgentRunner(name, agents, idle_strategy(strategy, controlled_by), self._parts.errors.record)
 

@@ -16,6 +16,7 @@ from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.archive.tool.checksum import checksum_kind
 from everlog.aeron.archive.tool.verification import plan_fix
+from everlog.aeron.family_options import Checksum
 from everlog.cli.archive.change_options import EXIT_REFUSED, Change, ChangeOptions, change_options
 from everlog.cli.archive.recordings import NOT_DONE, entry_of, local_archive, open_archive
 from everlog.cli.confirmation import confirmed
@@ -65,7 +66,7 @@ class Scope(NamedTuple):
 
     recording: int | None
     every: bool
-    kind: str | None
+    kind: Checksum | None
 
 
 class Found(NamedTuple):
@@ -133,7 +134,7 @@ class _Question:
 
 
 def _open(folder: str, scope: Scope) -> ArchiveStore:
-    return open_archive(folder, **({} if scope.kind is None else {"checksum": scope.kind}))
+    return open_archive(folder, checksum=scope.kind or "auto")
 
 
 def _find_faults(store: ArchiveStore, scope: Scope) -> tuple[dict[str, list[Fault]], list[Found]]:
@@ -170,7 +171,7 @@ def _print_catalog_faults(by_stream: dict[str, list[Fault]], as_json: bool) -> i
     return NOT_DONE if faults else 0
 
 
-def _checksum_faults(entry: CatalogEntry, kind: str | None) -> list[Fault]:
+def _checksum_faults(entry: CatalogEntry, kind: Checksum | None) -> list[Fault]:
     """With ``-checksum``, the fault of a descriptor whose checksum is wrong: it hides the recording's other faults."""
     if kind is None:
         return []

@@ -12,6 +12,7 @@ from everlog.aeron.frames.constants import FRAME_ALIGNMENT, HEADER_LENGTH
 from everlog.aeron.transport.driver.settings import choices
 from everlog.aeron.transport.driver.settings.property_values import INT32_MAX, INT64_MAX
 from everlog.errors import UsageError, WrongType
+from everlog.runtime.idle import IdleStrategyName
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.driver.settings.settings import Settings
@@ -65,7 +66,7 @@ TYPES: dict[str, tuple[type | UnionType, str]] = {
 }
 """A field's annotation to the type of its values, and to its name in messages."""
 CHOICES: dict[str, tuple[str, ...]] = {
-    "choices.IdleStrategyName": get_args(choices.IdleStrategyName),
+    "IdleStrategyName": get_args(IdleStrategyName),
     "choices.UnicastFlowControl": get_args(choices.UnicastFlowControl),
     "choices.MulticastFlowControl": get_args(choices.MulticastFlowControl),
     "choices.CongestionControlName": get_args(choices.CongestionControlName),

@@ -9,7 +9,6 @@ from typing import Literal
 
 from everlog.aeron.transport.driver.settings.property_values import choice
 
-IdleStrategyName = Literal["noop", "spin", "yield", "sleep-ns", "sleep-ms", "backoff", "controllable"]
 UnicastFlowControl = Literal["unicast"]
 MulticastFlowControl = Literal["max", "min", "tagged"]
 CongestionControlName = Literal["default", "static", "cubic"]

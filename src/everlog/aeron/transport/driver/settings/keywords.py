@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from everlog.aeron.transport.driver.settings import choices
 from everlog.aeron.transport.driver.settings.settings import ThreadingMode
+from everlog.runtime.idle import IdleStrategyName
 
 
 class SettingKeywords(TypedDict, total=False):
@@ -19,11 +20,11 @@ class SettingKeywords(TypedDict, total=False):
     driver_timeout_ms: int
     threading_mode: ThreadingMode
     termination_validator: choices.TerminationValidator
-    conductor_idle_strategy: choices.IdleStrategyName
-    sender_idle_strategy: choices.IdleStrategyName
-    receiver_idle_strategy: choices.IdleStrategyName
-    shared_network_idle_strategy: choices.IdleStrategyName
-    shared_idle_strategy: choices.IdleStrategyName
+    conductor_idle_strategy: IdleStrategyName
+    sender_idle_strategy: IdleStrategyName
+    receiver_idle_strategy: IdleStrategyName
+    shared_network_idle_strategy: IdleStrategyName
+    shared_idle_strategy: IdleStrategyName
     conductor_cycle_threshold_ns: int
     sender_cycle_threshold_ns: int
     receiver_cycle_threshold_ns: int

@@ -25,6 +25,7 @@ from everlog.aeron.transport.driver.settings.property_values import (
     parse_size,
     parse_text,
 )
+from everlog.runtime.idle import IdleStrategyName
 from everlog.time_units import NS_PER_MS as MS
 from everlog.time_units import NS_PER_S as SECOND
 from everlog.time_units import NS_PER_US as US
@@ -88,19 +89,19 @@ class Settings:
         default="deny", metadata=_metadata(choices.parse_validator, "aeron.driver.termination.validator")
     )
 
-    conductor_idle_strategy: choices.IdleStrategyName = field(
+    conductor_idle_strategy: IdleStrategyName = field(
         default="backoff", metadata=_metadata(choices.parse_idle, "aeron.conductor.idle.strategy")
     )
-    sender_idle_strategy: choices.IdleStrategyName = field(
+    sender_idle_strategy: IdleStrategyName = field(
         default="backoff", metadata=_metadata(choices.parse_idle, "aeron.sender.idle.strategy")
     )
-    receiver_idle_strategy: choices.IdleStrategyName = field(
+    receiver_idle_strategy: IdleStrategyName = field(
         default="backoff", metadata=_metadata(choices.parse_idle, "aeron.receiver.idle.strategy")
     )
-    shared_network_idle_strategy: choices.IdleStrategyName = field(
+    shared_network_idle_strategy: IdleStrategyName = field(
         default="backoff", metadata=_metadata(choices.parse_idle, "aeron.sharednetwork.idle.strategy")
     )
-    shared_idle_strategy: choices.IdleStrategyName = field(
+    shared_idle_strategy: IdleStrategyName = field(
         default="backoff", metadata=_metadata(choices.parse_idle, "aeron.shared.idle.strategy")
     )
     conductor_cycle_threshold_ns: int = _setting(100 * MS, parse_duration_ns, "aeron.driver.conductor.cycle.threshold")
