@@ -76,6 +76,8 @@ class Writer:
         self._storage = storage_of(journal)
         self._lock = threading.Lock()
         self._buffer: PreCommitBuffer | None = None
+        self._buffering_pid = os.getpid()
+        """The process that may use the buffer; 0 after close."""
         self._is_closed = False
         with contextlib.ExitStack() as undo:
             metastore = MetastoreFile(self._storage)
@@ -273,7 +275,8 @@ class Writer:
         """Whether the message is in the buffer now. One larger than the buffer goes to the journal, after the buffered
         messages."""
         assert self._buffer is not None
-        self._check_open()
+        if self._buffering_pid != os.getpid():
+            self._check_open()
         if self._buffer.append(payload, timestamp_us, length):
             return True
         self._flush_buffer()
@@ -342,6 +345,7 @@ class Writer:
 
     def _release(self) -> None:
         self._is_closed = True
+        self._buffering_pid = 0
         self._segment.close()
         if self._buffer is not None:
             self._buffer.close()
