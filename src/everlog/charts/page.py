@@ -66,7 +66,7 @@ class Report:
         """Write the page. A crash leaves the previous file at ``path``, and possibly a ``.part`` file next to it."""
         target = Path(path)
         part = target.with_name(target.name + ".part")
-        part.unlink(missing_ok=True)  # opening an existing FIFO could block for ever
+        part.unlink(missing_ok=True)  # an existing FIFO there would block the open
         with part.open("x", encoding="utf-8") as file:
             file.write(self.html())
         part.replace(target)

@@ -58,13 +58,13 @@ def decode_message(schema: MessageSet, data: Readable, at: int, where: str) -> D
         expected = f"a template of {schema.package or schema.where}"
         raise UnknownMessage(where, offset=at, found=f"template id {template_id}", expected=expected)
     reader = _Reader(data, end, version, where)
-    fields, behind = reader.read(message.block, at + header.size, head[block_length_at])
-    return DecodedMessage(message.name, template_id, version, fields, behind)
+    fields, after = reader.read(message.block, at + header.size, head[block_length_at])
+    return DecodedMessage(message.name, template_id, version, fields, after)
 
 
 @lru_cache(maxsize=256)
 def _head(block: Block) -> tuple[Callable[[Readable, int], tuple[Any, ...]], int, int, int, int]:
-    """What unpacks a message header, and the places of its four fields in that."""
+    """The function that unpacks a message header, and the indexes of its four fields in the result."""
     places = {path: place for place, (path, _) in enumerate(block.fields())}
     length, template, schema, version = (places[(n,)] for n in ("blockLength", "templateId", "schemaId", "version"))
     return _whole(block).unpack_from, length, template, schema, version
@@ -80,9 +80,9 @@ def decode_block(
     version: int = 0xFFFFFFFF,
     where: str = "",
 ) -> tuple[dict[str, Any], int]:
-    """The fields, groups and data of the message body at ``data[at:end]``, and the offset behind it. ``block_length``
-    and ``version`` are the writer's where they are not this description's. Raises :class:`CorruptData` when it does not
-    fit."""
+    """Return the fields, groups and data of the message body at ``data[at:end]``, and the offset after it.
+    ``block_length`` and ``version`` are the writer's, if they differ from this description's. Raises
+    :class:`CorruptData` if the body does not fit."""
     if end > len(data):
         raise CorruptData(where, offset=at, found=f"{len(data)} bytes", expected=f"{end}")
     return _Reader(data, end, version, where).read(block, at, block.size if block_length is None else block_length)

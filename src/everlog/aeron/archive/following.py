@@ -230,7 +230,7 @@ class ArchiveFollower(PositionalFollower):
                 found = _walk(bounded, reader, first, end, CutLimit(records=1))
         finally:
             reader.close()
-        # At the end of the part there may be padding behind its last message: it belongs to the part.
+        # Padding after the last message belongs to the part.
         is_all = stop == end and not found.is_full
         address = end if is_all else max(found.address, first)
         if address <= start:
@@ -247,9 +247,9 @@ class ArchiveFollower(PositionalFollower):
         step = max(split_bytes // length, 1, (end - first) // (length * MAX_SPLITS)) * length
         found = []
         while first < end:
-            behind = min(term_start(first, length) + step, end)
-            found.append(Split(stream, first, behind, behind - first, context))
-            first = behind
+            after = min(term_start(first, length) + step, end)
+            found.append(Split(stream, first, after, after - first, context))
+            first = after
         return found
 
     def _context(self, stream: str) -> ScanContext:
@@ -289,7 +289,7 @@ class ArchiveFollower(PositionalFollower):
 
 
 def _is_same(one: bytes | None, other: bytes | None) -> bool:
-    """Whether two readings of a catalog are of the same entries: one may extent further into the zeros behind them."""
+    """Whether two readings of a catalog have the same entries; one may have more zeros after them."""
     if one is None or other is None:
         return one is other
     length = min(len(one), len(other))
@@ -298,8 +298,9 @@ def _is_same(one: bytes | None, other: bytes | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Walked:
-    """``address`` is behind the last message of ``count``, or -1, ``last`` where it begins; ``frames_end`` behind the
-    last frame that was seen; ``is_full``: there are more messages than the limit allows."""
+    """What a walk found: ``count`` messages, the last of which begins at ``last`` and ends at ``address`` (-1 if there
+    is none). ``frames_end`` is the end of the last frame seen; ``is_full``: more messages follow than the limit allows.
+    """
 
     address: int
     last: int

@@ -155,10 +155,10 @@ cdef inline void put_header(
     everlog_store64(out + DATA_HEADER_RESERVED_VALUE, <uint64_t>reserved)
 
 
-cdef inline void put_payload(uint8_t* out, const uint8_t* payload, int64_t length, int64_t behind) noexcept nogil:
-    """Write a payload into the frame at ``out``, which ends at ``behind``."""
+cdef inline void put_payload(uint8_t* out, const uint8_t* payload, int64_t length, int64_t aligned) noexcept nogil:
+    """Write a payload into the frame at ``out``, whose length is ``aligned`` with its padding."""
     if length:
-        everlog_zero32(out + behind - 32)
+        everlog_zero32(out + aligned - 32)
         everlog_copy(out + HEADER, payload, length)
 
 
@@ -392,12 +392,12 @@ cdef class Framer:
     def frame_block(self, block):
         """See the twin."""
         cdef Held source = Held(_inputs.contiguous(block, "block", is_cast=False))
-        cdef int64_t taken, at = 0, behind
+        cdef int64_t taken, at = 0, aligned
         with nogil:
             taken = self.put_block(<const uint8_t*>source.view.buf, source.view.len, &at)
         if taken < 0:  # the wrong frame is at ``at`` of the block, and of its copy
-            behind = min(at + HEADER, source.view.len)
-            header = bytes(self.buffer[self.length + at : self.length + behind])
+            aligned = min(at + HEADER, source.view.len)
+            header = bytes(self.buffer[self.length + at : self.length + aligned])
             raise self.framing.fault(header, self.position + at, at, source.view.len - at)
         return taken
 
@@ -431,7 +431,7 @@ cdef class Framer:
         cdef uint8_t* out
         cdef const uint8_t* payload
         cdef uint64_t first = first_word(TYPE_DATA, UNFRAGMENTED)
-        cdef int64_t longest = self.max_payload_length, length, behind, reserved_value = 0
+        cdef int64_t longest = self.max_payload_length, length, aligned, reserved_value = 0
         cdef int overflow = 0
         if reserved.values is not None:
             values, value_count = everlog_items(reserved.values), everlog_count(reserved.values)
@@ -448,18 +448,18 @@ cdef class Framer:
                 reserved_value = PyLong_AsLongLongAndOverflow(<object>values[at], &overflow)
                 if overflow:
                     break
-            behind = align32(HEADER + length)
+            aligned = align32(HEADER + length)
             if at + OBJECTS_AHEAD < count:
                 everlog_prefetch(items[at + OBJECTS_AHEAD])
                 everlog_prefetch(<const uint8_t*>items[at + OBJECTS_AHEAD] + 64)
-            if length <= longest and place.at + behind <= place.last:
+            if length <= longest and place.at + aligned <= place.last:
                 out = data + place.at
                 put_header(
                     out, first | <uint64_t>(HEADER + length), place.session | <uint64_t>(place.at + place.shift),
                     place.stream_and_term, reserved_value,
                 )
-                put_payload(out, payload, length, behind)
-                place.at += behind
+                put_payload(out, payload, length, aligned)
+                place.at += aligned
             else:
                 if length > self.max_message_length:
                     break
@@ -523,7 +523,7 @@ cdef class Framer:
         cdef uint8_t* out
         cdef const uint8_t* source = <const uint8_t*>column.view.buf
         cdef uint64_t first = first_word(TYPE_DATA, UNFRAGMENTED)
-        cdef int64_t longest = self.max_payload_length, length, behind, reserved_value = 0
+        cdef int64_t longest = self.max_payload_length, length, aligned, reserved_value = 0
         if self.is_stopped():
             return at
         while at < stop:
@@ -533,15 +533,15 @@ cdef class Framer:
             length = found.last - found.first
             if reserved != NULL:
                 reserved_value = everlog_int64_at(reserved, at)
-            behind = align32(HEADER + length)
-            if length <= longest and place.at + behind <= place.last:
+            aligned = align32(HEADER + length)
+            if length <= longest and place.at + aligned <= place.last:
                 out = data + place.at
                 put_header(
                     out, first | <uint64_t>(HEADER + length), place.session | <uint64_t>(place.at + place.shift),
                     place.stream_and_term, reserved_value,
                 )
-                put_payload(out, source + found.first, length, behind)
-                place.at += behind
+                put_payload(out, source + found.first, length, aligned)
+                place.at += aligned
             else:
                 self.go_to(place.at)
                 if self.put(source + found.first, length, reserved_value) != TAKEN:
@@ -576,7 +576,7 @@ cdef class Framer:
         cdef int64_t in_term = self.position & (self.term_length - 1)
         cdef int64_t at = self.length       # read once: other threads might change it against the rules
         cdef int64_t rest = self.term_length - in_term, room = self.capacity - at
-        cdef int64_t longest = self.max_payload_length, part, behind, framed
+        cdef int64_t longest = self.max_payload_length, part, aligned, framed
         cdef uint64_t stream_and_term = self.stream_and_term(), flags = FLAG_BEGIN
         cdef uint8_t* out
         if self.is_stopped():
@@ -598,7 +598,7 @@ cdef class Framer:
             return NOT_TAKEN
         while True:
             part = min(length, longest)
-            behind = align32(HEADER + part)
+            aligned = align32(HEADER + part)
             if part == length:
                 flags |= FLAG_END
             out = self.data + at
@@ -606,11 +606,11 @@ cdef class Framer:
                 out, first_word(TYPE_DATA, flags) | <uint64_t>(HEADER + part), self.session | <uint64_t>in_term,
                 stream_and_term, reserved,
             )
-            put_payload(out, payload, part, behind)
+            put_payload(out, payload, part, aligned)
             if self.is_checked:
-                self.sign(out, behind)
-            at += behind
-            in_term += behind
+                self.sign(out, aligned)
+            at += aligned
+            in_term += aligned
             payload += part
             length -= part
             flags = 0
@@ -619,8 +619,8 @@ cdef class Framer:
         self.go_to(at)
         return TAKEN
 
-    cdef inline void sign(self, uint8_t* frame, int64_t behind) noexcept nogil:
-        everlog_store32(frame + DATA_HEADER_SESSION_ID, self.crc.update(0, frame + HEADER, behind - HEADER))
+    cdef inline void sign(self, uint8_t* frame, int64_t aligned) noexcept nogil:
+        everlog_store32(frame + DATA_HEADER_SESSION_ID, self.crc.update(0, frame + HEADER, aligned - HEADER))
 
     cdef int64_t put_block(self, const uint8_t* block, int64_t given, int64_t* wrong_at) noexcept nogil:
         """Returns how many bytes were taken, or -1 with the offset of a wrong frame. Checks a copy, as the block may
@@ -628,7 +628,7 @@ cdef class Framer:
         cdef int64_t already = self.length
         cdef uint8_t* base = self.data + already
         cdef uint8_t* frame
-        cdef int64_t room = self.capacity - already, copied = 0, at = 0, length, behind
+        cdef int64_t room = self.capacity - already, copied = 0, at = 0, length, aligned
         cdef int64_t start = self.position, size = self.term_length, in_term = start & (size - 1)
         cdef int64_t first_end = self.end - start       # the end's offset in the block
         cdef int64_t most = min(room, given)
@@ -647,30 +647,30 @@ cdef class Framer:
             first = everlog_load64(frame)
             length = <int32_t><uint32_t>first
             kind = <uint32_t>(first >> 8 * DATA_HEADER_TYPE)
-            behind = align32(length)
+            aligned = align32(length)
             if (
-                kind > TYPE_DATA or length < HEADER or in_term + behind > size
+                kind > TYPE_DATA or length < HEADER or in_term + aligned > size
                 or everlog_load64(frame + DATA_HEADER_TERM_OFFSET) != (session | <uint64_t>in_term)
                 or everlog_load64(frame + DATA_HEADER_STREAM_ID) != stream_and_term
             ):
                 return -1
             if kind == TYPE_PADDING:
-                if behind > given - at and given - at != HEADER:
+                if aligned > given - at and given - at != HEADER:
                     return -1
                 self.go_to(already + at + HEADER)
-                self.position += behind - HEADER
+                self.position += aligned - HEADER
                 self.is_padded = True
-                return min(at + behind, given)
-            if length > MAX_FRAME_LENGTH or behind > given - at:
+                return min(at + aligned, given)
+            if length > MAX_FRAME_LENGTH or aligned > given - at:
                 return -1
-            if behind > room - at:
+            if aligned > room - at:
                 break
             if is_checked:
-                if at + behind > copied:
-                    copied = copy_more(base, block, copied, at + behind, most)
-                self.sign(frame, behind)
-            at += behind
-            in_term += behind
+                if at + aligned > copied:
+                    copied = copy_more(base, block, copied, at + aligned, most)
+                self.sign(frame, aligned)
+            at += aligned
+            in_term += aligned
             if in_term == size:
                 in_term = 0
                 stream_and_term += <uint64_t>1 << 32

@@ -173,22 +173,22 @@ cdef int copy_run(
     that does not belong to the run is overwritten.
     """
     cdef const uint8_t* frame = run.data + at
-    cdef const uint8_t* behind
+    cdef const uint8_t* next_at
     cdef const uint8_t* last = run.data + run.last
     cdef uint64_t word = run.word, expected = run.expected
     cdef int64_t stride = run.stride, n
     cdef uint32_t term_offset = <uint32_t>(run.in_term + at + stride)
     cdef int count = 0
     for n in range(room):
-        behind = frame + stride
+        next_at = frame + stride
         if (
-            behind > last
-            or everlog_load64(behind) != word
-            or everlog_load64(behind + DATA_HEADER_STREAM_ID) != expected
-            or everlog_load32(behind + DATA_HEADER_TERM_OFFSET) != term_offset
+            next_at > last
+            or everlog_load64(next_at) != word
+            or everlog_load64(next_at + DATA_HEADER_STREAM_ID) != expected
+            or everlog_load32(next_at + DATA_HEADER_TERM_OFFSET) != term_offset
         ):
             break
-        everlog_prefetch_far(behind + FAR_PREFETCH, stride)
+        everlog_prefetch_far(next_at + FAR_PREFETCH, stride)
         memcpy(headers, frame, HEADER)
         everlog_copy_equal(out, frame + HEADER, payload)
         if run.shorter_count and holds_shorter(frame, run.shorter, run.shorter_count, expected):
@@ -196,7 +196,7 @@ cdef int copy_run(
         out += payload
         found[n] = headers
         headers += HEADER
-        frame = behind
+        frame = next_at
         term_offset += <uint32_t>stride
         count += 1
     return count
@@ -362,7 +362,7 @@ cdef class Walker:
     cdef int run(self, int64_t start, RowSink sink) except -1 nogil:
         cdef const uint8_t* data = self.data
         cdef const uint8_t* frame
-        cdef int64_t at = start, end = self.end, length, behind, resume
+        cdef int64_t at = start, end = self.end, length, next_at, resume
         cdef int64_t stop_at = self.stop - self.base
         cdef int64_t first_at = self.first - self.base
         cdef int status, flags, n
@@ -380,22 +380,22 @@ cdef class Walker:
                 return status
             frame = data + at
             length = length_of(frame)
-            behind = at + align32(length)
+            next_at = at + align32(length)
             if type_of(frame) == TYPE_PADDING or at < first_at:
                 self.skipping = self.skipping or type_of(frame) != TYPE_PADDING
-                at = behind
+                at = next_at
                 continue
             flags = frame[DATA_HEADER_FLAGS]
             if not self.assemble or flags & UNFRAGMENTED == UNFRAGMENTED:
                 if self.assemble and self.may_be_fragment(at, length):
-                    return self.incomplete(at, behind)
+                    return self.incomplete(at, next_at)
                 if not has_room(sink, length - HEADER):
                     return self.stopped(FULL, at)
                 put_span(sink, frame + HEADER, length - HEADER, data + end)
                 n = sink.block.count
                 sink.block.frame[n] = frame
                 sink.block.value[0][n] = self.base + at
-                sink.block.value[1][n] = self.base + behind
+                sink.block.value[1][n] = self.base + next_at
                 sink.block.value[2][n] = length - HEADER
                 sink.block.value[3][n] = flags
                 sink.block.byte_count += length - HEADER
@@ -407,12 +407,12 @@ cdef class Walker:
                 status = self.message(at, sink)
                 if status:
                     return status
-                behind = self.resume
+                next_at = self.resume
                 self.skipping = False
             elif not self.skipping:
                 self.skipping = True
                 return self.stopped(ORPHAN, at)
-            at = behind
+            at = next_at
 
     cdef int64_t plain(self, int64_t at, int64_t stop_at, RowSink sink) except -1 nogil:
         """Handle the common case of ``run`` in one tight loop: intact whole messages, each followed by another data
@@ -428,7 +428,7 @@ cdef class Walker:
         cdef int64_t in_term = base - (base + at & ~(self.term_length - 1))     # term offset of ``data``
         cdef uint64_t expected = self.expected_at(at), word, next_word
         cdef uint32_t longest = self.mtu_length - 1 if self.mtu_length else MAX_FRAME_LENGTH
-        cdef int64_t behind, ahead, length = 0, stride = 0, distance = 0, first = at
+        cdef int64_t next_at, ahead, length = 0, stride = 0, distance = 0, first = at
         cdef int64_t shorter[FLIPPED_BITS]              # where a frame would end if its length had one bit less
         cdef int shorter_count = 0, i
         cdef int64_t row = sink.row_count + sink.block.count, max_rows = sink.max_rows, room
@@ -478,16 +478,16 @@ cdef class Walker:
                         sink.flush(readable_end)
                         n = 0
                     continue
-            behind = at + stride
-            if behind > last:
+            next_at = at + stride
+            if next_at > last:
                 break
-            frame = data + behind
+            frame = data + next_at
             next_word = everlog_load64(frame)
             if (
                 everlog_load64(frame + DATA_HEADER_STREAM_ID) != expected
-                or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>(behind + in_term)
+                or everlog_load32(frame + DATA_HEADER_TERM_OFFSET) != <uint32_t>(next_at + in_term)
                 or <uint32_t>next_word - HEADER > <uint32_t>(MAX_FRAME_LENGTH - HEADER)
-                or behind + align32(<uint32_t>next_word) > term_end
+                or next_at + align32(<uint32_t>next_word) > term_end
             ):
                 break
             everlog_prefetch(frame + distance)
@@ -502,7 +502,7 @@ cdef class Walker:
                 put_span_at(sink, payload_column, row, data + at + HEADER, length - HEADER, readable_end)
             sink.block.frame[n] = data + at
             sink.block.value[0][n] = base + at
-            sink.block.value[1][n] = base + behind
+            sink.block.value[1][n] = base + next_at
             sink.block.value[2][n] = length - HEADER
             sink.block.value[3][n] = (word >> 40) & 0xFF
             sink.block.byte_count += length - HEADER
@@ -513,7 +513,7 @@ cdef class Walker:
                 sink.flush(readable_end)
                 n = 0
             word = next_word
-            at = behind
+            at = next_at
         if at != first:
             self.skipping = False
         return at
@@ -529,7 +529,7 @@ cdef class Walker:
     cdef int frame(self, int64_t at) noexcept nogil:
         """Status of the frame at ``at``, after all checks."""
         cdef const uint8_t* frame = self.data + at
-        cdef int64_t length, behind, checked
+        cdef int64_t length, next_at, checked
         cdef int status
         if at + HEADER > self.end:
             return NEED_MORE
@@ -537,31 +537,31 @@ cdef class Walker:
         if status:
             return status
         length = length_of(frame)
-        behind = at + align32(length)
+        next_at = at + align32(length)
         if type_of(frame) == TYPE_PADDING:
-            checked = min(behind, at + HEADER + MAX_CHECKED_PADDING)
+            checked = min(next_at, at + HEADER + MAX_CHECKED_PADDING)
             if checked > self.end:
                 return NEED_MORE
             if not is_zero(frame + HEADER, checked - at - HEADER):
-                self.resume = behind
+                self.resume = next_at
                 return PADDING_DATA
             return 0
-        if behind > self.end and self.swallows(at, length):
+        if next_at > self.end and self.swallows(at, length):
             return FRAME_LENGTH
-        if behind > self.end or (behind + HEADER > self.end and not self.final):
+        if next_at > self.end or (next_at + HEADER > self.end and not self.final):
             return NEED_MORE
-        if behind + PREFETCH <= self.end:
-            everlog_prefetch(self.data + behind)
+        if next_at + PREFETCH <= self.end:
+            everlog_prefetch(self.data + next_at)
         if self.checked:
             if not self.has_checksum(at):
                 return CHECKSUM
-            if not is_zero(frame + length, behind - at - length):
+            if not is_zero(frame + length, next_at - at - length):
                 return FRAME_LENGTH
         elif self.swallows(at, length) or self.is_cut(at, length):
             return FRAME_LENGTH
-        elif self.is_torn(at, behind):
+        elif self.is_torn(at, next_at):
             return TORN
-        if 0 < self.mtu_length < length and is_zero(frame + HEADER, behind - at - HEADER):
+        if 0 < self.mtu_length < length and is_zero(frame + HEADER, next_at - at - HEADER):
             return FRAME_TYPE
         return 0
 
@@ -590,13 +590,13 @@ cdef class Walker:
     cdef bint has_checksum(self, int64_t at) noexcept nogil:
         """Whether the frame's checksum is right; true for padding, and for frames that end after the buffer."""
         cdef const uint8_t* frame = self.data + at
-        cdef int64_t behind = at + align32(length_of(frame))
+        cdef int64_t next_at = at + align32(length_of(frame))
         cdef uint32_t session_id
         cdef int i
-        if not self.checked or type_of(frame) == TYPE_PADDING or behind > self.end:
+        if not self.checked or type_of(frame) == TYPE_PADDING or next_at > self.end:
             return True
         session_id = everlog_load32(frame + DATA_HEADER_SESSION_ID)
-        if self.crc.update(0, frame + HEADER, behind - at - HEADER) == session_id:
+        if self.crc.update(0, frame + HEADER, next_at - at - HEADER) == session_id:
             return True
         for i in range(self.plain_count):
             if <uint32_t>self.plain_sessions[i] == session_id:
@@ -614,9 +614,9 @@ cdef class Walker:
 
     cdef bint is_cut(self, int64_t at, int64_t length) noexcept nogil:
         """Whether a frame's length has one bit too few."""
-        cdef int64_t behind = at + align32(length), longer, other, longest
+        cdef int64_t next_at = at + align32(length), longer, other, longest
         cdef int bit
-        if behind + HEADER > self.end or self.check(behind) == 0 or self.resembles(behind):
+        if next_at + HEADER > self.end or self.check(next_at) == 0 or self.resembles(next_at):
             return False
         longest = min(self.term_end_of(at) - at, self.mtu_length if self.mtu_length else <int64_t>MAX_FRAME_LENGTH)
         for bit in range(FLIPPED_BITS):
@@ -624,20 +624,20 @@ cdef class Walker:
             if align32(longer) == align32(length) or longer > longest:
                 continue
             other = at + align32(longer)
-            if self.base + other == self.limit and not is_zero(self.data + behind, HEADER):
+            if self.base + other == self.limit and not is_zero(self.data + next_at, HEADER):
                 return True
             if other + HEADER <= self.end and self.check(other) == 0:
                 return True
         return False
 
-    cdef bint is_torn(self, int64_t at, int64_t behind) noexcept nogil:
+    cdef bint is_torn(self, int64_t at, int64_t next_at) noexcept nogil:
         """Whether the last frame of a recording without a known end contains an empty page."""
         cdef int64_t page
-        if self.limit >= 0 or (behind + HEADER <= self.end and everlog_load32(self.data + behind)):
+        if self.limit >= 0 or (next_at + HEADER <= self.end and everlog_load32(self.data + next_at)):
             return False
         page = at + PAGE_SIZE - ((self.base + at) & (PAGE_SIZE - 1))
-        while page < behind:
-            if is_zero(self.data + page, min(<int64_t>PAGE_SIZE, behind - page)):
+        while page < next_at:
+            if is_zero(self.data + page, min(<int64_t>PAGE_SIZE, next_at - page)):
                 return True
             page += PAGE_SIZE
         return False
@@ -653,28 +653,28 @@ cdef class Walker:
 
     cdef bint may_be_fragment(self, int64_t at, int64_t length) noexcept nogil:
         """Whether the end flag of the frame at ``at`` is likely wrong."""
-        cdef int64_t behind = at + align32(length)
-        cdef const uint8_t* frame = self.data + behind
-        if length != self.mtu_length or behind + HEADER > self.end or self.check(behind):
+        cdef int64_t next_at = at + align32(length)
+        cdef const uint8_t* frame = self.data + next_at
+        if length != self.mtu_length or next_at + HEADER > self.end or self.check(next_at):
             return False
         if type_of(frame) != TYPE_DATA or frame[DATA_HEADER_FLAGS] & FLAG_BEGIN:
             return False
-        return self.may_share_message(at, behind)
+        return self.may_share_message(at, next_at)
 
-    cdef bint may_share_message(self, int64_t at, int64_t behind) noexcept nogil:
+    cdef bint may_share_message(self, int64_t at, int64_t next_at) noexcept nogil:
         """Whether two consecutive frames can belong to the same message."""
-        if (self.base + behind) & (self.term_length - 1) == 0:
+        if (self.base + next_at) & (self.term_length - 1) == 0:
             return False
         return self.checked or (
             everlog_load32(self.data + at + DATA_HEADER_SESSION_ID)
-            == everlog_load32(self.data + behind + DATA_HEADER_SESSION_ID)
+            == everlog_load32(self.data + next_at + DATA_HEADER_SESSION_ID)
         )
 
     cdef int message(self, int64_t at, RowSink sink) except -1 nogil:
         """Add the message whose first fragment is at ``at``. Returns 0 and sets ``resume`` to its end, or a status."""
         cdef const uint8_t* data = self.data
         cdef const uint8_t* frame
-        cdef int64_t here = at, total = 0, length = 0, behind, resume
+        cdef int64_t here = at, total = 0, length = 0, next_at, resume
         cdef int64_t before = 0, before_at = 0      # length and place of the fragment before this one
         cdef int status, flags, n
         cdef bint lost
@@ -692,33 +692,33 @@ cdef class Walker:
             frame = data + here
             length = length_of(frame)
             flags = frame[DATA_HEADER_FLAGS]
-            behind = here + align32(length)
+            next_at = here + align32(length)
             if type_of(frame) == TYPE_PADDING:
-                if (self.base + behind) & (self.term_length - 1):
+                if (self.base + next_at) & (self.term_length - 1):
                     return self.incomplete(at, here)
             else:
                 if before and flags & FLAG_BEGIN:
                     lost = before == self.mtu_length and not self.checked and self.may_share_message(before_at, here)
-                    return self.incomplete(at, behind if lost else here)
+                    return self.incomplete(at, next_at if lost else here)
                 before, before_at = length, here
                 total += length - HEADER
-                if behind - at > MAX_MESSAGE_BYTES:
+                if next_at - at > MAX_MESSAGE_BYTES:
                     self.skipping = True
                     self.at = at
-                    self.resume = behind
+                    self.resume = next_at
                     return TOO_LONG
                 if flags & FLAG_END:
                     break
-            here = behind
+            here = next_at
         if self.may_be_fragment(here, length):
-            return self.incomplete(at, behind)
+            return self.incomplete(at, next_at)
         if not has_room(sink, total):
             return self.stopped(FULL, at)
         frame = data + at
         n = sink.block.count
         sink.block.frame[n] = frame
         sink.block.value[0][n] = self.base + at
-        sink.block.value[1][n] = self.base + behind
+        sink.block.value[1][n] = self.base + next_at
         sink.block.value[2][n] = total
         sink.block.value[3][n] = flags | frame[DATA_HEADER_FLAGS]
         put_span(sink, frame + HEADER, length_of(frame) - HEADER, data + self.end)
@@ -726,11 +726,11 @@ cdef class Walker:
         sink.block.count = n + 1
         while True:
             at += align32(length_of(data + at))
-            if at >= behind:
+            if at >= next_at:
                 break
             if type_of(data + at) == TYPE_DATA:
                 sink.extend_last(0, data + at + HEADER, length_of(data + at) - HEADER)
         if sink.block.count == BLOCK_ROWS:
             sink.flush(data + self.end)
-        self.resume = behind
+        self.resume = next_at
         return 0

@@ -46,14 +46,14 @@ def _lines(backlog: Backlog) -> Iterator[str]:
         receiver = backlog.receiver
         yield f"┌─receiver {receiver.registration_id} is at position {receiver.position}"
         subscribers = backlog.subscriber_backlogs()
-        for number, (registration_id, behind) in enumerate(subscribers, 1):
+        for number, (registration_id, lag) in enumerate(subscribers, 1):
             corner = "└" if number == len(subscribers) else "├"
-            yield f"{corner}─subscriber {registration_id} has {behind} backlog bytes"
+            yield f"{corner}─subscriber {registration_id} has {lag} backlog bytes"
 
 
 def _sender_line(sender: End | None, published: int) -> str:
     if sender is None:
         return "└─no sender"
-    behind = published - sender.position
-    where = f"has to send {behind} bytes" if behind >= 0 else f"is at position {sender.position}"
+    lag = published - sender.position
+    where = f"has to send {lag} bytes" if lag >= 0 else f"is at position {sender.position}"
     return f"└─sender {sender.registration_id} {where} ({sender.window} bytes remaining in the sender window)"

@@ -1,1 +1,1 @@
-"""File and folder access, local or behind URLs. The rest of everlog reads and writes through this package."""
+"""File and folder access, local or by URL. The rest of everlog reads and writes through this package."""

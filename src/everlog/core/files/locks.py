@@ -27,7 +27,8 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 
 class Lease(Enum):
-    """What a lease excludes: READ any writer, WRITE anybody who has the file open."""
+    """Kinds of file leases. READ excludes processes that have the file open for writing; WRITE excludes every other
+    process that has it open."""
 
     READ = (os.O_RDONLY, fcntl.F_RDLCK)
     WRITE = (os.O_RDWR, fcntl.F_WRLCK)

@@ -1,4 +1,4 @@
-"""Stores behind URLs, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
+"""Stores at URLs, through fsspec: object stores, HTTP, archives. Needs the extra ``remote``.
 
 Files are read in blocks, and each open file caches the last few: walkers request half a megabyte at a time and re-read
 what they did not consume. Each folder is listed once, as object stores answer slowly; fsspec's own listing cache is not
@@ -147,7 +147,7 @@ class _Listing(NamedTuple):
 
 
 class RemoteStorage:
-    """A folder behind a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` if it is
+    """A folder at a URL such as ``s3://bucket/archive`` or ``memory://store``. Raises :class:`NotAStore` if it is
     not a folder, :class:`StoreUnavailable` if it can't be read, :class:`MissingDependency` without fsspec."""
 
     def __init__(self, url: str) -> None:

@@ -215,7 +215,7 @@ class _Planner:
             self._mend(codes={"stop-position", "segment-beyond-stop"}, stream=stream)
         elif codes & {"unset-frame", "segment-short"}:
             end = recover_end(self.archive, recording)
-            if self._has_nothing_behind(end, segments, stop):
+            if self._has_nothing_after(end, segments, stop):
                 following = end.stop_position
                 self._mend(codes={"unset-frame", "segment-short"}, stream=stream, segments=segments, start=following)
                 if end.tail is not None or (end.short is not None and end.short.file not in self.lengthened):
@@ -225,7 +225,7 @@ class _Planner:
             self.stops[recording.recording_id] = Stop(recording.recording_id, stop, following)
         # If files are missing, surplus ones may be the same files under wrong names.
         may_keep_aside = "segment-missing" not in codes
-        self.last_steps += self._files_behind(recording, segments, following, may_keep_aside=may_keep_aside)
+        self.last_steps += self._files_after(recording, segments, following, may_keep_aside=may_keep_aside)
 
     def _end_of_chain(self, recording: Recording, segments: SegmentMap, stop: int) -> int:
         """Where the good frames that continue at a stop position end; the stop position if there are none."""
@@ -244,7 +244,7 @@ class _Planner:
             reader.close()
         return max(begin, stop)
 
-    def _has_nothing_behind(self, end: RecoveredEnd, segments: SegmentMap, stop: int) -> bool:
+    def _has_nothing_after(self, end: RecoveredEnd, segments: SegmentMap, stop: int) -> bool:
         """Whether all files up to the stop position exist and only zeros, or a frame cut off by its file's end, follow
         the last frame."""
         last, base = segments.base(max(stop - 1, 0)), segments.base(end.stop_position)
@@ -256,7 +256,7 @@ class _Planner:
         is_unknown = end.tail is None or (end.torn == CUT_OFF and base == last)
         return is_unknown and not any(f.byte_count for f in end.after if f.file in names)
 
-    def _files_behind(
+    def _files_after(
         self, recording: Recording, segments: SegmentMap, stop: int, *, may_keep_aside: bool
     ) -> Iterator[RepairStep]:
         """Remove files that begin after a stop position, from the last one down; one of zeros that begins there

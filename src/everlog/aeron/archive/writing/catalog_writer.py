@@ -162,14 +162,14 @@ class CatalogWriter:
         body = encode_body(descriptor, self.alignment)
         header = encode_entry_header(body, "VALID", self._options.checksum)
         start = self._end
-        behind = start + len(header) + len(body)
-        if behind > catalog_file.MAX_USED_BYTES:
-            raise too_large(behind)
-        if behind > self.capacity:
-            self._grow(self._capacity_for(behind))
+        end = start + len(header) + len(body)
+        if end > catalog_file.MAX_USED_BYTES:
+            raise too_large(end)
+        if end > self.capacity:
+            self._grow(self._capacity_for(end))
         # An unfinished addition may have left bytes after the last entry.
         self._file.write_at(start, bytes(max(self._dirty_end - start, len(header))))
-        self._dirty_end = max(self._dirty_end, behind)
+        self._dirty_end = max(self._dirty_end, end)
         self._file.write_at(start + len(header), body)
         next_id = (recording_id + 1).to_bytes(8, "little")
         self._file.write_at(CatalogHeader.field("next_recording_id").offset, next_id)
@@ -177,7 +177,7 @@ class CatalogWriter:
         self._file.write_at(start, header)
         self._sync()
         self._remember(recording_id, start, header + body)
-        self._end = self._dirty_end = behind
+        self._end = self._dirty_end = end
         self.next_recording_id = recording_id + 1
         return recording_id
 

@@ -315,7 +315,7 @@ cdef inline char* put_number(char* at, int64_t number) noexcept nogil:
 cdef inline int64_t put(
     char* out, int32_t* ends, int64_t row, int64_t used, const char* data, int64_t length
 ) noexcept nogil:
-    """A short text behind the others."""
+    """A short text after the others."""
     memcpy(out + used, data, length)
     used += length
     ends[row + 1] = <int32_t>used

@@ -1,6 +1,6 @@
-"""Untethered subscribers (``tether=false``), which a stream does not wait for. One that falls behind the window loses
-the image and may rejoin later. Source: UntetheredSubscription and the ``checkUntetheredSubscriptions`` of publications
-and images.
+"""Untethered subscribers (``tether=false``), which a stream does not wait for. One that lags too far for too long
+loses the image and may rejoin later. Source: UntetheredSubscription, and ``checkUntetheredSubscriptions`` of
+publications and images.
 
 | state | until | then |
 | --- | --- | --- |
@@ -41,8 +41,9 @@ class UntetheredStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UntetheredTimeouts:
-    """Nanoseconds that a subscriber may stay behind the window, that its position still counts after it lost the
-    image, and that it rests before it rejoins."""
+    """Times in nanoseconds. ``window_limit_ns``: how long a subscriber may lag by more than the limit before it loses
+    the image. ``linger_ns``: how long its position still counts after that. ``resting_ns``: how long it then rests
+    before it rejoins."""
 
     window_limit_ns: int = 5_000_000_000
     linger_ns: int = 5_000_000_000

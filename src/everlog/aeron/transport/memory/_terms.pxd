@@ -26,8 +26,8 @@ cdef extern from *:
         for (; i + 32 <= n; i += 32) *(everlog_v32*)(to + i) = *(const everlog_v32*)(from + i);
         *(everlog_v32*)(to + n - 32) = last;
     }
-    /* Whole lines of the cache at once, where the processor can: what is behind a term's tail is in no cache, and a line
-       that is written whole need not be fetched first. */
+    /* Copies whole cache lines, if the processor can: memory after a term's tail is in no cache, and a line that is
+       written whole need not be fetched first. */
     typedef long long everlog_v64 __attribute__((vector_size(64), aligned(1), may_alias));
     __attribute__((target("avx512f"), unused))
     static void everlog_copy_by_64(char* to, const char* from, int64_t n) {
@@ -81,8 +81,8 @@ cdef inline int type_of(const char* frame) noexcept nogil:
     return (<uint8_t>frame[DATA_HEADER_TYPE]) | (<uint8_t>frame[DATA_HEADER_TYPE + 1]) << 8
 
 cdef inline int64_t aligned_length(const char* term, int64_t term_length, int64_t at) noexcept nogil:
-    # The aligned length of the frame at an offset inside the term; 0 of none, or of what can't be one. What is read
-    # behind this is as the frame's publisher left it.
+    # The aligned length of the frame at an offset inside the term; 0 if there is none, or if it can't be one. An
+    # acquire: later loads see the whole frame as its publisher wrote it.
     cdef int64_t length = acquire_i32(term + at), aligned = align32(length)
     return aligned if length >= HEADER and aligned <= term_length - at else 0
 

@@ -98,13 +98,13 @@ class LogParameters:
         term_id = self.initial_term_id if self.term_id is None else self.term_id
         count = wrap_int32(term_id - self.initial_term_id)
         if count < 0:
-            expected = f"the initial one, {self.initial_term_id}, or one behind it"
+            expected = f"the initial one, {self.initial_term_id}, or a later one"
             raise UsageError("log buffer", found=f"term id {term_id}", expected=expected)
         tails = [0] * TERM_COUNT
         tails[count % TERM_COUNT] = pack_tail(term_id, self.term_offset if has_position else 0)
-        for behind in (1, 2):
-            # The terms that would have been before: a rotation expects to find them.
-            tails[(count + behind) % TERM_COUNT] = pack_tail(wrap_int32(term_id + behind - TERM_COUNT), 0)
+        for later in (1, 2):
+            # The tails of the terms before: a rotation expects them.
+            tails[(count + later) % TERM_COUNT] = pack_tail(wrap_int32(term_id + later - TERM_COUNT), 0)
         return (tails[0], tails[1], tails[2]), count
 
     def metadata(self, page_size: int) -> bytes:

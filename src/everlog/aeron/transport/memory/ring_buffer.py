@@ -210,9 +210,9 @@ class ManyToOneRingBuffer:
             return False
         # Its writer died before it wrote any length: the record reaches up to the next one that is there.
         tail_at = tail & self._mask & -RECORD_ALIGNMENT
-        for behind in range(at + RECORD_ALIGNMENT, tail_at if tail_at > at else self.capacity, RECORD_ALIGNMENT):
-            if memory.get_i32_acquire(behind):
-                return self._is_zero(at, behind) and self._unblocked(at, behind - at)
+        for next_at in range(at + RECORD_ALIGNMENT, tail_at if tail_at > at else self.capacity, RECORD_ALIGNMENT):
+            if memory.get_i32_acquire(next_at):
+                return self._is_zero(at, next_at) and self._unblocked(at, next_at - at)
         return False
 
     def _is_zero(self, start: int, end: int) -> bool:

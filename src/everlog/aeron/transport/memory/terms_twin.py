@@ -1,12 +1,12 @@
-"""Loops over terms that driver and clients share: what of a term can be sent, inserted, missed, unblocked and cleaned.
+"""Loops over the frames of a term, for the driver and its clients: send, insert, find gaps, unblock and clean.
 
-A term is memory in which frames lie one behind the other, each at a multiple of 32. A frame is there once its length,
-its first four bytes, is above zero: it is written last, with release, and read first, with acquire. It is negative
-while a publisher writes the frame, and zero where nothing is. A padding frame is as long as the space it takes, but
+A term is memory that holds consecutive frames, each at a multiple of 32. A frame exists once its length, its first four
+bytes, is above zero: the length is written last, with release, and read first, with acquire. It is negative while a
+publisher writes the frame, and zero where nothing has been written. A padding frame's length is the space it takes, but
 only its header is ever sent.
 
-Terms are shared with other processes, so every length in them is compared with what is left of the term: one that does
-not fit, or is shorter than a header, counts as a frame that is not there. Offsets are term offsets, multiples of 32.
+Terms are shared with other processes, so every length is checked against the rest of the term: a frame that does not
+fit, or is shorter than a header, counts as missing. Offsets are term offsets, multiples of 32.
 
 Source: TermScanner, TermBlockScanner, TermRebuilder, TermGapScanner, TermGapFiller, TermUnblocker, LogBufferUnblocker,
 LogBufferDescriptor (rotateLog), IpcPublication (cleanBufferTo). This is the readable twin of ``_terms.pyx``.
@@ -44,11 +44,11 @@ _TERM_ID: Final = DataHeader.field("term_id").offset
 
 
 def scan_for_availability(term: Memory, offset: int, max_length: int) -> tuple[int, int]:
-    """How many bytes of whole frames from ``offset`` on can be sent as one datagram of at most ``max_length`` bytes,
-    and how many of padding to go over behind them. The first is negative where there is a frame that is longer than
-    that: its aligned length.
+    """Find whole frames from ``offset`` on that fit into one datagram of at most ``max_length`` bytes. Returns their
+    length in bytes, and the bytes of padding to skip after them. If the first frame is too long, the first number is
+    its aligned length, negated.
 
-    Of padding only the header is sent, and it ends the scan.
+    Only the header of a padding frame is sent, and it ends the scan.
     """
     limit = min(max_length, _rest(term, offset))
     available = padding = 0
@@ -68,12 +68,12 @@ def scan_for_availability(term: Memory, offset: int, max_length: int) -> tuple[i
 def scan_datagrams(
     term: Memory, offset: int, max_length: int, mtu: int, ends: Memory | memoryview | array[int]
 ) -> tuple[int, int, int, bool]:
-    """Cut what can be sent from ``offset`` on, at most ``max_length`` bytes, into datagrams of whole frames, each of at
-    most ``mtu`` bytes.
+    """Divide the frames from ``offset`` on, at most ``max_length`` bytes, into datagrams of whole frames of at most
+    ``mtu`` bytes each.
 
-    Gives how many there are, at most as many as ``ends`` has room for; their bytes together; the bytes of padding to go
-    over behind the last; and whether there is a frame that does not fit into ``max_length``, or the mtu. The term
-    offset at which each ends is written to ``ends``, a buffer of int64. The first begins at ``offset``.
+    Writes the term offset at which each datagram ends to ``ends``, a buffer of int64; the first one begins at
+    ``offset``. Returns the number of datagrams, at most the length of ``ends``; their total bytes; the bytes of padding
+    to skip after the last one; and whether a frame fits neither into ``max_length`` nor into the MTU.
     """
     room = (ends.view() if isinstance(ends, Memory) else memoryview(ends)).cast("B").cast("q")
     limit = min(max_length, _rest(term, offset))
@@ -90,12 +90,12 @@ def scan_datagrams(
 
 
 def insert(term: Memory, term_offset: int, packet: Memory | Readable, start: int, length: int) -> int:
-    """Copy a received datagram's frames, ``length`` bytes of ``packet`` from ``start`` on, to ``term_offset``.
+    """Copy a received datagram's frames, ``length`` bytes of ``packet`` from ``start`` on, to ``term_offset``. Returns
+    :data:`INSERTED`. The first frame's length is written last, so that a reader sees all of the frames or none.
 
-    Gives :data:`PRESENT` where a frame is there already, :data:`INVALID` for what no publisher sends: lengths that do
-    not add up to the datagram's, frames beyond the term's end, of another place, term, session or stream than the first
-    says, or behind padding. Nothing is written then. The first frame's length is written last, so that a reader sees
-    all of the frames or none.
+    Writes nothing and returns :data:`PRESENT` if a frame exists there already, or :data:`INVALID` for a datagram that
+    no publisher sends: its frames' lengths do not add up to the datagram's, or a frame exceeds the term, follows
+    padding, or has another place, term, session or stream than the first one implies.
     """
     data = packet.view() if isinstance(packet, Memory) else memoryview(packet).cast("B")
     if start < 0 or length < 0 or start > len(data) - length:
@@ -135,8 +135,8 @@ def _are_frames(frames: bytes, term_offset: int, term_length: int) -> bool:
 
 
 def scan_for_gap(term: Memory, offset: int, limit: int) -> tuple[int, int]:
-    """Where the frames that follow each other from ``offset`` on end, and how many bytes behind that are missing, up to
-    the next frame or ``limit``: 0 where they reach ``limit``."""
+    """Find the first gap. Returns the end of the contiguous frames from ``offset`` on, and the missing bytes from there
+    to the next frame or ``limit``: 0 if the frames reach ``limit``."""
     limit = min(limit, offset + _rest(term, offset))
     at = offset
     while True:
@@ -297,7 +297,7 @@ def _is_zero(term: Memory, start: int, end: int) -> bool:
 
 
 def _rest(term: Memory, offset: int) -> int:
-    """What there is of the term behind an offset."""
+    """Bytes of the term after an offset."""
     _check_range(term, offset, 0)
     return term.length - offset
 

@@ -98,7 +98,7 @@ cdef inline void put_header(const LogView* log, char* frame, int64_t offset, int
 cdef inline void put_frame(
     const LogView* log, char* frame, int64_t offset, const Part* part, int32_t term_id, int64_t reserved
 ) noexcept nogil:
-    # A frame behind one that is not there yet: readers see it after that one, which is published with release.
+    # A frame after one that is not published yet: readers see it after that one, which is published with release.
     everlog_put_header(
         frame, log.first_word | <uint32_t>(part.length + HEADER), log.session | <uint32_t>offset,
         <uint64_t><uint32_t>term_id << 32 | log.stream, <uint64_t>reserved
@@ -240,19 +240,19 @@ cdef inline int batch_of(
 ) noexcept nogil:
     # How many messages from ``offset`` on, which is ``position``, fit as one batch: all short or all long, within the
     # term, each beginning below the limit.
-    cdef int64_t at = offset, behind, limit = acquire_i64(log.limit) - position + offset
+    cdef int64_t at = offset, next_at, limit = acquire_i64(log.limit) - position + offset
     cdef int i = 0
     cdef bint is_long = parts[0].length > MAX_SHORT - HEADER
     while i < count and at < limit and parts[i].length <= log.max_payload:
-        behind = at + align32(parts[i].length + HEADER)
-        if behind > log.term_length or (parts[i].length > MAX_SHORT - HEADER) != is_long:
+        next_at = at + align32(parts[i].length + HEADER)
+        if next_at > log.term_length or (parts[i].length > MAX_SHORT - HEADER) != is_long:
             break
-        if is_long and i > 0 and behind - offset > MAX_LONG_BATCH:
+        if is_long and i > 0 and next_at - offset > MAX_LONG_BATCH:
             break
         if not is_long:
             everlog_prefetch_for_writing(term + min(at + PREFETCH, log.term_length - 1))
         offsets[i] = at
-        at = behind
+        at = next_at
         i += 1
     end[0] = at
     return i

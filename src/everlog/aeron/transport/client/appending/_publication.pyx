@@ -100,7 +100,7 @@ cdef class BufferClaim:
         cdef char* frame
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            frame = self._frame()  # behind that: a buffer of the program's own may end the claim
+            frame = self._frame()  # after getting the buffer: getting a program's own buffer may end the claim
             if at < 0 or at > self._length - view.len:
                 raise IndexError(f"{view.len} bytes at {at} of a claim of {self._length}")
             memcpy(frame + HEADER + at, view.buf, view.len)

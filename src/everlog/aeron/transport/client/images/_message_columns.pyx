@@ -18,7 +18,7 @@ cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(object)
 
 cdef enum:
-    WHOLE_DATA = 0x1C0          # flags and type of a message that is one frame, as they lie behind each other
+    WHOLE_DATA = 0x1C0          # flags and type of a message that is one frame, as adjacent bytes
 
 
 cdef class MessageColumns:

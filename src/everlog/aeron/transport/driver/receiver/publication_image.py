@@ -232,7 +232,7 @@ class PublicationImage:
     # Untethered subscribers
 
     def _check_untethered(self, now_ns: int, events: ImageEvents) -> None:
-        """Drop untethered subscribers that stay three quarters of the window behind the fastest for too long."""
+        """Drop untethered subscribers that lag the fastest one by three quarters of the window for too long."""
         window_length = self._next_sm.window_length
         fastest = self._tracker.highest_consumption_position(self.receiver.rebuilder.hwm_position)
         self._events = events

@@ -141,7 +141,7 @@ class MinFlowControl(FlowControl):
             known.limit = limit
             known.time_of_last_status_message_ns = now_ns
         lowest = self._lowest(now_ns)
-        # A new receiver that lags more than its window behind the slowest is not added.
+        # A new receiver is not added if it lags the slowest one by more than its window.
         is_near = not self._receivers or limit >= lowest - window
         has_room = len(self._receivers) < MAX_RECEIVERS
         if counts and known is None and not has_left and is_near and has_room:
