@@ -95,7 +95,7 @@ class NotAStore(EverlogError):
 
 
 class StoreUnavailable(EverlogError):
-    """The operating system refused: missing file, no permission, an I/O error."""
+    """A store can't be used now: a missing file, no permission, an I/O error, or another process owns it."""
 
 
 class WriteFailed(StoreUnavailable):

@@ -9,8 +9,8 @@ MARKER_MASK = 0xFFFFFFFF
 
 
 def missing_between(before: int, after: int) -> int:
-    """An address is ``log << 32 | marker``, and markers begin at 1 in each log. What is missing at the end of a log
-    can't be told from the next one."""
+    """An address is ``log << 32 | marker``, and markers begin at 1 in each log. Messages missing at the end
+    of a log can't be counted."""
     is_same_log = before >> 32 == after >> 32
     return max((after & MARKER_MASK) - (before & MARKER_MASK if is_same_log else 0) - 1, 0)
 

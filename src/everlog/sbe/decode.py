@@ -240,7 +240,7 @@ _Step = tuple[str, int | None, Convert | None, Any]
 
 
 class _Nested(tuple[_Step, ...]):
-    """Steps of a composite, told from a constant by their class."""
+    """Steps of a composite; the class distinguishes them from a constant."""
 
 
 def _steps(members: tuple[Member, ...], index: int) -> tuple[_Nested, int, int]:

@@ -1,9 +1,9 @@
-"""Following the recordings of an archive that is writing them.
+"""Follows the recordings of an archive while it writes them.
 
-The catalog tells which recordings there are and where those that stopped end; it is compared byte by byte with what it
-was, for the real archive changes it under a memory map, which leaves the file's times as they are. How far an active
-recording has come is found by its frames: the first time from the start of its last term that has any, then from
-where the last look ended. The end is that of the last whole message: what follows may be a part of one.
+The catalog lists the recordings and the ends of the stopped ones. Each poll compares all its bytes with those of the
+last poll, because the real archive changes it through a memory map, which does not update the file's times. The end of
+an active recording is that of its last whole message, found by walking its frames: at first from the start of the last
+term that has any, then from the end that the last poll found.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _UNBOUNDED = 1 << 62
 
 @dataclass(slots=True)
 class _Tail:
-    """An active recording: what its scans need to know, the end of its last whole message so far, where that message
-    begins, and what was written there and before: nobody changes that, but who cuts the recording."""
+    """An active recording: its scan context, the end and the start of its last whole message so far, and ``mark``, the
+    bytes there and before. Only cutting the recording changes those bytes."""
 
     context: ScanContext
     end: int
@@ -52,15 +52,13 @@ class _Tail:
 
 
 class ArchiveFollower(PositionalFollower):
-    """See :class:`Follower`. A look costs a comparison of the catalog, and some 300 bytes of each active recording that
-    has nothing new."""
+    """See :class:`Follower`. A poll costs a comparison of the catalog, and some 300 bytes read from each active
+    recording without news."""
 
     def __init__(self, storage: Storage, options: Mapping[str, Any]) -> None:
         self._storage = storage
         self._store = ArchiveStore.open(storage, options)
-        self._catalog: bytes | None = (
-            None  # the first look takes it anew: it may have changed since the store was opened
-        )
+        self._catalog: bytes | None = None  # the first poll reloads it: it may have changed since the store was opened
         self._tails: dict[int, _Tail] = {}
         self._contexts: dict[str, ScanContext] = {}
         self._stopped: dict[str, StreamExtent] | None = None
@@ -80,14 +78,14 @@ class ArchiveFollower(PositionalFollower):
             return None
         used = 0 if self._store.folder.catalog is None else self._store.folder.catalog.used
         with self._storage.open(CATALOG_NAME) as file:
-            # Behind what is in use there are zeros, very many in old archives; new entries begin where they do.
+            # Zeros follow the used part, very many in old archives; new entries begin there.
             return file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES, used + CATALOG_STEP_BYTES))
 
     def poll(self) -> dict[str, StreamExtent]:
         """See :meth:`Follower.poll`."""
         self._storage.forget()
         catalog = self._read_catalog()
-        # Without a catalog the files tell which recordings there are: then they are listed each time.
+        # Without a catalog, the files show which recordings exist, and are listed at each poll.
         if catalog != self._catalog or catalog is None or self._store.folder.catalog is None:
             self._reload(catalog)
             self._contexts.clear()
@@ -103,8 +101,8 @@ class ArchiveFollower(PositionalFollower):
         return found
 
     def _reload(self, before: bytes | None) -> None:
-        """Take the catalog in. What changes in that moment is seen by the next look: only what was the same before and
-        after is what was taken in."""
+        """Load the catalog. If it changed during the load, load it again: only bytes that were the same before and
+        after are certain to be those loaded."""
         for _ in range(MAX_RELOADS):
             self._store.folder.reload()
             self._catalog = self._read_catalog()
@@ -114,7 +112,7 @@ class ArchiveFollower(PositionalFollower):
         self._catalog = None
 
     def _list(self) -> None:
-        """Recordings as the catalog has them now."""
+        """Read the stopped and active recordings from the loaded catalog."""
         folder = self._store.folder
         self._stopped, self._active = {}, []
         born = {r.recording_id: r.start_timestamp for r in folder.recordings().values() if r.entry is not None}
@@ -136,7 +134,7 @@ class ArchiveFollower(PositionalFollower):
         self._tails = {i: tail for i, tail in self._tails.items() if i in active}
 
     def _reach(self, recording: Recording) -> StreamExtent:
-        """An active recording."""
+        """The extent of an active recording."""
         tail = self._tails.get(recording.recording_id)
         if tail is None or self._is_rewritten(recording) or tail.end < recording.start_position:
             context = self._store.folder.scan_context(recording, checksum="none")
@@ -146,7 +144,7 @@ class ArchiveFollower(PositionalFollower):
             finally:
                 reader.close()
             tail = self._tails[recording.recording_id] = _Tail(context, begin, begin)
-        elif tail.context.segments.start_position != recording.start_position:  # purged meanwhile
+        elif tail.context.segments.start_position != recording.start_position:  # purged since the last poll
             segments = replace(tail.context.segments, start_position=recording.start_position)
             tail.context = replace(tail.context, segments=segments)
         if self._advance(tail) or not tail.mark:
@@ -154,7 +152,7 @@ class ArchiveFollower(PositionalFollower):
         return StreamExtent(recording.start_position, tail.end)
 
     def _mark(self, tail: _Tail) -> bytes:
-        """What is at the last message's beginning and before it, in its segment."""
+        """The bytes before the last message, in its segment, and those of its header."""
         begin = max(tail.last - MARK_BYTES, tail.context.segments.base(tail.last))
         reader = SegmentReader(self._storage, tail.context.segments)
         try:
@@ -163,12 +161,12 @@ class ArchiveFollower(PositionalFollower):
             reader.close()
 
     def _is_rewritten(self, recording: Recording) -> bool:
-        """Whether a recording that was active was cut before its last message, and written on; that is kept for the
-        look."""
+        """Whether a recording that was active was cut before its last message and then extended. Recorded for this
+        poll's result."""
         tail = self._tails.get(recording.recording_id)
         if tail is None or tail.last < recording.start_position or self._mark(tail) == tail.mark:
             return False
-        if self._read_catalog() != self._catalog:  # purged this moment: the next look knows from where
+        if self._read_catalog() != self._catalog:  # purged at this moment: the next poll knows from where
             return False
         self._rewritten.add(str(recording.recording_id))
         return True
@@ -186,7 +184,7 @@ class ArchiveFollower(PositionalFollower):
         return recording.start_position
 
     def _advance(self, tail: _Tail) -> bool:
-        """Move to the last whole message from ``tail.end`` on; whether there is one."""
+        """Move ``tail`` to the last whole message from ``tail.end`` on. Returns whether there is one."""
         segments = tail.context.segments
         end = before = tail.end
         while True:
@@ -197,14 +195,14 @@ class ArchiveFollower(PositionalFollower):
                 # An active recording's segments are zeros from its end on.
                 if not any(reader.read(end, 4)):
                     break
-                # Live, whoever wrote it: what looks torn at the end may be a write that goes on.
+                # Live, whichever archive writes it: a torn end may be a write in progress.
                 context = replace(tail.context, stop_position=None, last_base=base, is_live=True, frame_start=end)
                 reached = _walk(context, reader, end, FOREVER, CutLimit())
             finally:
                 reader.close()
             if reached.address > end:
                 end, tail.last = reached.address, reached.last
-            # The rest of a segment may be padding, which is part of no message.
+            # Padding may fill the rest of a segment.
             if reached.frames_end < limit or not self._storage.exists(segments.name(limit)):
                 break
             end = limit
@@ -212,8 +210,8 @@ class ArchiveFollower(PositionalFollower):
         return end > before
 
     def cut(self, stream: str, start: int, end: int, limit: CutLimit) -> Cut:
-        """By the headers of the frames. Whole terms are passed over where only bytes are counted: messages do not cross
-        them. ``byte_count`` is of the log, headers and padding among it."""
+        """See :meth:`Follower.cut`. Reads the frames' headers, and skips whole terms if only bytes are limited, because
+        no message crosses a term's end. ``byte_count`` counts the log's bytes, with headers and padding."""
         context = self._context(stream)
         first, stop = start, end
         if limit.byte_count is not None:
@@ -238,7 +236,7 @@ class ArchiveFollower(PositionalFollower):
         return Cut(address, found.count, address - start)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """Some terms each: a message belongs to the split in which it begins."""
+        """Splits of some terms each. A message belongs to the split in which it begins."""
         context = replace(
             self._context(stream), stop_position=end, last_base=None, is_live=False, frame_start=max(start, 0)
         )
@@ -253,8 +251,8 @@ class ArchiveFollower(PositionalFollower):
         return found
 
     def _context(self, stream: str) -> ScanContext:
-        """What scans of a recording need to know, its checksum among it. The catalog changes when a recording stops or
-        is extended, so that a checksum holds until then, once there were frames to tell it."""
+        """The scan context of a recording, with its checksum. Once frames have shown the checksum, it is valid until
+        the recording stops or is extended, which changes the catalog."""
         context = self._contexts.get(stream)
         if context is None:
             recording = self._store.folder.recording(stream)
@@ -262,7 +260,7 @@ class ArchiveFollower(PositionalFollower):
         return context
 
     def is_complete(self, stream: str, address: int) -> bool:
-        """Of a deleted recording the catalog still says where it ended."""
+        """See :meth:`Follower.is_gone`. The catalog keeps the end of a deleted recording."""
         if not stream.isdecimal():
             return False
         recording = self._store.folder.recordings().get(int(stream))
@@ -310,7 +308,7 @@ class _Walked:
 
 
 def _walk(context: ScanContext, reader: SegmentReader, first: int, stop: int, limit: CutLimit) -> _Walked:
-    """Over the messages that begin at ``first <= position < stop``."""
+    """Walk the messages that begin at ``first <= position < stop``."""
     rows = _ROWS if limit.records is None else min(limit.records, _ROWS)
     columns = [("position", "q", Value(codes.POSITION)), ("end_position", "q", Value(codes.END_POSITION))]
     sink = RowSink(columns, rows, _UNBOUNDED)
@@ -329,4 +327,4 @@ def _walk(context: ScanContext, reader: SegmentReader, first: int, stop: int, li
 
 
 def _pass(fault: Fault) -> None:
-    """Damage is told by those who read."""
+    """Ignore damage: readers report it."""

@@ -182,13 +182,13 @@ class ArchiveStore(PositionalStore):
         return verify(self.folder, progress)
 
     def verify_parts(self, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[VerifyPart]:
-        """The folder, and runs of recordings or of their segments."""
+        """See :meth:`Store.verify_parts`: the folder, groups of recordings, and groups of a recording's segments."""
         from everlog.aeron.archive.verify.parts import plan_parts
 
         return plan_parts(self.folder, split_bytes)
 
     def verify_part(self, part: VerifyPart) -> Report:
-        """See :meth:`Store.verify_part`; of an archive as it is now."""
+        """See :meth:`Store.verify_part`. Reloads the catalog if it has changed."""
         from everlog.aeron.archive.verify.parts import verify_part
 
         self.folder.refresh()

@@ -1,1 +1,1 @@
-"""What a family of stores tells everlog: its record, and what the record names."""
+"""What everlog knows of a family of stores: its record, and the interfaces that the record names."""

@@ -31,7 +31,7 @@ def is_finished(storage: Storage, log: int, size: int) -> bool:
             return False
     if metastore.unit_limit is not None and size >= metastore.unit_limit:
         return True
-    # Only asks the system who has the file open.
+    # Only asks the system which processes have the file open.
     is_local = isinstance(storage, LocalStorage)
     return not (is_local and LocalWritableStorage(storage.root).may_be_written(segment_name(log), QUIET_S))
 

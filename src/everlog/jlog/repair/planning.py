@@ -11,8 +11,8 @@ the file. A segment with damage in its middle is rewritten into a draft that rep
 would lose bytes moved in place; but a process that has the old file open would continue in it. So such a step refuses
 while any process has the file open ("stop the journal's writers and readers first"), and runs under the metastore's
 lock, under which writers open segments, so that none can open it in between. Readers open segments without a lock: do
-not start readers during a repair. If the system can't show who has a file open (not Linux, or a file of another user),
-ensuring this is up to the caller.
+not start readers during a repair. If the system can't show which processes have a file open (not Linux, or a file of
+another user), ensuring this is up to the caller.
 
 **Order, and what a crash leaves.**
 

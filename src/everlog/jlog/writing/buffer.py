@@ -267,7 +267,7 @@ class PreCommitBuffer:
 
 def open_abandoned_buffer(storage: WritableStorage, framing: Framing, mode: int) -> PreCommitBuffer | None:
     """The buffer, if it holds messages of a dead writer. Retried briefly, because a process that opens the file only
-    for a moment (a starting writer, or a lag check) can't be told from a live writer."""
+    for a moment (a starting writer, or a lag check) can't be distinguished from a live writer."""
     for number in range(ABANDONED_BUFFER_TRIES):
         if number:
             _pause()

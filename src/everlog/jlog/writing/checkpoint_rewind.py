@@ -41,7 +41,7 @@ def rewind_checkpoints(
         return known
     tail = recover_tail(storage, log, file, framing)
     end = Address.of(log, tail.marker - 1)
-    with metastore.locked() as values:  # nobody may move to the next segment meanwhile
+    with metastore.locked() as values:  # nobody may move to the next segment until it is done
         if values.storage_log == log:
             for subscriber, place in places.items():
                 if place > end:

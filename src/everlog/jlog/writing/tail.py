@@ -150,7 +150,7 @@ def _set_aside(storage: WritableStorage, log: int, file: WritableFile, end: int,
 
 @contextmanager
 def _locked_index(storage: WritableStorage, log: int) -> Iterator[WritableFile | None]:
-    """The segment's index, locked, if it exists. One created meanwhile contains whole messages only."""
+    """The segment's index, locked, if it exists. One created during the search contains whole messages only."""
     name = index_name(log)
     if not storage.exists(name):
         yield None

@@ -219,7 +219,7 @@ class Committer:
         return replace(note, target=self._target)
 
     def _finish_others(self, target: Target, query: str | None) -> None:
-        """Finish other queries' begun batches. Otherwise their later appends and ours could not be told apart."""
+        """Finish other queries' begun batches. Otherwise their later appends and ours could not be distinguished."""
         for note in notes.read_notes(self._storage):
             if note.plan is None or note.query == query or not self._is_begun_here(target, note.target, note.plan):
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Progress:
-    """Who wants to know that a recording has moved on. Nobody is a common case, so :meth:`report` costs little then."""
+    """Threads and a listener that wait for a recording's new positions. :meth:`report` costs little without any."""
 
     def __init__(self) -> None:
         self.listener: Callable[[], None] | None = None

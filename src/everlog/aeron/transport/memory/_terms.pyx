@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Loops over terms, compiled. Twin: :mod:`everlog.aeron.transport.memory.terms_twin`, which says what each does and why. What is
-ordered with what is told in ``docs/transport-memory-ordering.md``."""
+"""Loops over terms, compiled. Twin: :mod:`everlog.aeron.transport.memory.terms_twin`, which documents each function.
+``docs/transport-memory-ordering.md`` lists the memory ordering."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t

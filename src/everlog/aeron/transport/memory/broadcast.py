@@ -137,5 +137,5 @@ class BroadcastReceiver:
         self.lapped_count += 1
         self._next = self._memory.get_i64_acquire(self._tail)
         found = "records that were overwritten before they were read"
-        hint = "the client is too slow, or its process was stopped: it has to start anew"
+        hint = "the client is too slow, or its process was stopped: restart it"
         return DataLost(WHERE, found=found, expected="to read each", hint=hint)

@@ -155,8 +155,8 @@ def scan_for_gap(term: Memory, offset: int, limit: int) -> tuple[int, int]:
 
 
 def scan_block(term: Memory, offset: int, limit: int) -> int:
-    """The end of the whole frames from ``offset`` on, at most ``limit``. Padding ends a block before it; at its start
-    it is a block of its own, however long it is."""
+    """Return the end of the whole frames from ``offset`` on, at most ``limit``. A padding frame ends the block before
+    it; at ``offset``, it is a block of its own, however long."""
     limit = min(limit, offset + _rest(term, offset))
     at = offset
     while at < limit:
@@ -174,7 +174,7 @@ def scan_block(term: Memory, offset: int, limit: int) -> int:
 
 
 def try_fill_gap(metadata: Memory, term: Memory, term_id: int, gap_offset: int, gap_length: int) -> bool:
-    """Put padding where frames are missing; false where one has arrived in the meantime."""
+    """Fill a gap with padding. Returns false if a frame has arrived there."""
     _check_range(term, gap_offset, gap_length)
     at = gap_offset + gap_length - FRAME_ALIGNMENT
     while at >= gap_offset:
@@ -186,11 +186,11 @@ def try_fill_gap(metadata: Memory, term: Memory, term_id: int, gap_offset: int, 
 
 
 def unblock_term(metadata: Memory, term: Memory, blocked_offset: int, tail_offset: int, term_id: int) -> int:
-    """Make padding of a frame that its publisher claimed and did not finish.
+    """Turn a frame that its publisher claimed and did not finish into padding.
 
-    A negative length tells how long the claim is; else it goes up to the next frame, or to the term's end if the tail
-    is there (:data:`UNBLOCKED_TO_END`). Nothing is done (:data:`NO_ACTION`) for a frame that is there, nor where the
-    claim's end can't be told.
+    A negative length is that of the claim. Otherwise the claim extends to the next frame, or to the term's end if the
+    tail is there (:data:`UNBLOCKED_TO_END`). Does nothing (:data:`NO_ACTION`) if the frame is complete or the claim's
+    end can't be determined.
     """
     _check_range(term, blocked_offset, FRAME_ALIGNMENT)
     length = term.get_i32_acquire(blocked_offset)
@@ -204,7 +204,7 @@ def unblock_term(metadata: Memory, term: Memory, blocked_offset: int, tail_offse
     at = blocked_offset + FRAME_ALIGNMENT
     while at < min(tail_offset, term.length):
         if term.get_i32_acquire(at) != 0:
-            # Whoever wrote it may have written what lies before it since that was looked at.
+            # Its publisher may have written the frames before it since they were checked.
             if _is_zero(term, blocked_offset, at):
                 _put_padding(metadata, term, blocked_offset, term_id, at - blocked_offset)
                 return UNBLOCKED
@@ -217,8 +217,8 @@ def unblock_term(metadata: Memory, term: Memory, blocked_offset: int, tail_offse
 
 
 def unblock(terms: Sequence[Memory], metadata: Memory, blocked_position: int, term_length: int) -> bool:
-    """Let readers go on at ``blocked_position``, where a publisher claimed and did not finish, or filled a term and did
-    not go on to the next; whether something was done."""
+    """Unblock readers at ``blocked_position``, where a publisher did not finish a claim, or filled a term and did not
+    rotate to the next. Returns whether anything was done."""
     if blocked_position < 0 or blocked_position % FRAME_ALIGNMENT:
         raise UsageError("position", found=str(blocked_position), expected="a multiple of 32")
     blocked_count, blocked_offset = divmod(blocked_position, term_length)
@@ -237,8 +237,8 @@ def unblock(terms: Sequence[Memory], metadata: Memory, blocked_position: int, te
 
 
 def rotate_log(metadata: Memory, term_count: int, term_id: int) -> bool:
-    """Make the next term the active one, if nobody has yet; whether it was done here. Its raw tail is set first: it
-    still has the id of the term that lay there three terms before."""
+    """Make the next term the active one. Returns false if another thread or process has done so. Sets the term's raw
+    tail first, which still has the id of the term that used the same memory three terms before."""
     next_id = wrap_int32(term_id + 1)
     at = _TAILS + 8 * ((term_count + 1) % TERM_COUNT)
     while True:
@@ -249,7 +249,7 @@ def rotate_log(metadata: Memory, term_count: int, term_id: int) -> bool:
 
 
 def producer_position(metadata: Memory, term_length: int, initial_term_id: int) -> int:
-    """Up to where publishers have claimed. A tail may be beyond its term: then the position is the term's end."""
+    """Return the end of the publishers' claims. A tail may be beyond its term: then it is the term's end."""
     index = metadata.get_i32_acquire(_ACTIVE_TERM_COUNT) % TERM_COUNT
     tail = metadata.get_i64_acquire(_TAILS + 8 * index)
     term_count = wrap_int32((tail >> 32) - initial_term_id)
@@ -257,8 +257,8 @@ def producer_position(metadata: Memory, term_length: int, initial_term_id: int) 
 
 
 def clean(term: Memory, offset: int, length: int) -> None:
-    """Zero some of a term, before the publishers' limit lets them write there. The first eight bytes are zeroed last,
-    with release: who sees that the first frame is gone sees that all of it is."""
+    """Zero part of a term before the publishers' limit lets them write there. The first eight bytes are zeroed last,
+    with release: a process that sees the first length as zero sees the whole part as zeros."""
     if length == 0:
         return
     _check_range(term, offset, length)
@@ -267,7 +267,7 @@ def clean(term: Memory, offset: int, length: int) -> None:
 
 
 def _frame_length(term: Memory, at: int) -> int:
-    """The aligned length of the frame there; 0 of none, or of what can't be one."""
+    """The aligned length of the frame there; 0 if there is none or it can't be one."""
     length = term.get_i32_acquire(at)
     aligned = align(length)
     return aligned if length >= HEADER_LENGTH and aligned <= term.length - at else 0

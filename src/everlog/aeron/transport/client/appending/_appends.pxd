@@ -1,5 +1,5 @@
 """What appenders do with a log, over plain pointers and without the GIL. Twin: :mod:`everlog.aeron.transport.client.appending.publication_twin`, which
-says what each does and why. What is ordered with what is told in ``docs/transport-memory-ordering.md``.
+documents each function. ``docs/transport-memory-ordering.md`` lists the memory ordering.
 
 Several short messages are written as one batch, from the last to the first: the first frame's length, which publishes them
 all, is written last, so that readers on another core ask for its cache line once, and a publisher that dies leaves
@@ -109,7 +109,7 @@ cdef inline void put_frame(
 cdef inline void put_upwards(
     const LogView* log, char* term, int32_t term_id, const Part* parts, const int64_t* offsets, int count, int64_t reserved
 ) noexcept nogil:
-    # Each is there as soon as it is written.
+    # Each frame is published as soon as it is written.
     cdef int i
     cdef char* frame
     for i in range(count):
@@ -369,7 +369,7 @@ cdef inline int64_t append_parts_concurrent(
                 log, log.term[tail.index], parts + done, count - done, tail.position, tail.offset, offsets, &end
             )
         if fit > 1:
-            # Only if nobody claimed meanwhile: what does not fit must not be claimed.
+            # Only if nobody has claimed since: what does not fit must not be claimed.
             if swap_i64(log.metadata + LOG_META_DATA_TAIL_0 + 8 * tail.index, tail.raw, tail.raw + end - tail.offset):
                 put_batch(log, log.term[tail.index], tail.offset, tail.term_id, parts + done, offsets, fit, reserved)
                 done += fit

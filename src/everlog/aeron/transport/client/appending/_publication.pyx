@@ -336,7 +336,7 @@ cdef class Appender:
                     return CLOSED
                 if self.busy:
                     raise _twin.in_use()
-                # The memory lives on if another thread closes this meanwhile; an exclusive one lets no other in.
+                # The memory lives on if another thread closes this during the call; an exclusive one lets no other in.
                 held = (self.term_0, self.term_1, self.term_2, self.metadata, self.limit)
                 view = self.view
                 self.busy = place != NULL

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The header of a fragment, compiled; :mod:`everlog.aeron.transport.client.images.header_twin` says what it tells."""
+"""The header of a fragment, compiled; :mod:`everlog.aeron.transport.client.images.header_twin` documents it."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Reading images, compiled. Twin: :mod:`everlog.aeron.transport.client.images.image_twin`, which says what each does and why.
-What is ordered with what is told in ``docs/transport-memory-ordering.md``."""
+"""Reading images, compiled. Twin: :mod:`everlog.aeron.transport.client.images.image_twin`, which
+documents each function. ``docs/transport-memory-ordering.md`` lists the memory ordering."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -146,7 +146,7 @@ cdef class ImageReader:
         return self.term_0 if index == 0 else self.term_1 if index == 1 else self.term_2
 
     cdef int64_t _length_at(self, const char* term, int64_t offset, bint is_first) except -1:
-        # The frame's length, or 0. A damaged one is told of when it is the first of a poll.
+        # The frame's length, or 0. Raises for a damaged one only if it is the first of a poll.
         cdef int64_t length = acquire_i32(term + offset)
         if length <= 0:
             return 0
@@ -364,7 +364,7 @@ cdef class ImageReader:
                 stretch.offset = position & (self.term_buffer_length - 1)
                 stretch.begin = position - stretch.offset
                 term = self._term(position)
-                if term is None:  # closed by another thread meanwhile
+                if term is None:  # closed by another thread during the poll
                     break
                 stretch.term = term.data
                 if acquire_i32(stretch.term + stretch.offset) <= 0:

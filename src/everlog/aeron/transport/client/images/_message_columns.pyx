@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Messages as columns, compiled; :mod:`everlog.aeron.transport.client.images.message_columns_twin` says what they hold. What is
-ordered with what is told in ``docs/transport-memory-ordering.md``."""
+"""Messages as columns, compiled; :mod:`everlog.aeron.transport.client.images.message_columns_twin` documents them.
+``docs/transport-memory-ordering.md`` lists the memory ordering."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint64_t

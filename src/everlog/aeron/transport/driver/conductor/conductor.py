@@ -43,7 +43,7 @@ REQUEST_LIMIT = 16
 """Most requests of sender and receiver carried out in one cycle."""
 MAX_REASON_LENGTH = 1023
 CLOSED_HEARTBEAT = -1
-"""The heartbeat that tells clients of a driver that closed in order."""
+"""The heartbeat value that shows clients that the driver was closed normally."""
 LOOPBACK = "127.0.0.1", 0
 """The source address in the rejection of an IPC image."""
 
