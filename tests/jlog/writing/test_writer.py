@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import struct
 import subprocess
 import sys
 import tarfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,56 +16,20 @@ from typing import Any
 import pytest
 
 import everlog
-import tests
-from everlog.core.files.writable import LocalWritableFile, LocalWritableStorage
+from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import (
     Closed,
     CorruptData,
     NotAStore,
     StoreExists,
-    StoreUnavailable,
     UsageError,
     WriteFailed,
     WrongType,
 )
 from everlog.jlog import Address, Writer, alter, create
-from everlog.jlog.writing import append, append_twin
+from tests.jlog.writing.written_journals import GOLDEN, payload, read, unpack
 
-GOLDEN = tests.GOLDEN / "jlog"
-
-
-@pytest.fixture(params=["compiled", "twin"], autouse=True)
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both appenders."""
-    if request.param == "twin":
-        monkeypatch.setattr(append, "Appender", append_twin.Appender)
-        monkeypatch.setattr(append, "BufferAppender", append_twin.BufferAppender)
-    else:
-        assert append.Appender is not append_twin.Appender
-    return str(request.param)
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
-    """An empty one with small segments."""
-    create(tmp_path / "j", segment_bytes=4096)
-    return tmp_path / "j"
-
-
-def unpack(case: str, folder: Path) -> Path:
-    with tarfile.open(GOLDEN / case / "log.tar.gz") as tar:
-        tar.extractall(folder, filter="data")
-    return folder / "log"
-
-
-def read(path: Path) -> list[bytes]:
-    with everlog.open_store(path) as store:
-        return [record.payload for record in store.read("journal")]
-
-
-def payload(i: int, n: int) -> bytes:
-    """The golden journals' payloads, by their formula."""
-    return bytes((i * 131 + j * 7 + (j >> 8) * 13) & 255 for j in range(n))
+pytestmark = pytest.mark.usefixtures("kernel")
 
 
 def written_by_hand(path: Path, log: int, data: bytes) -> None:
@@ -301,236 +263,6 @@ def test_opening_a_writer_and_closing_it_changes_no_byte(tmp_path: Path) -> None
     assert {p.name: p.read_bytes() for p in path.iterdir()} == before
 
 
-# The buffer
-
-
-def test_buffered_messages_are_seen_after_a_flush(journal: Path) -> None:
-    with Writer(journal, durability="buffered", buffer_bytes=1024) as writer:
-        assert writer.append(b"one") is None
-        assert writer.append_many([b"two", b"three"]) is None
-        assert read(journal) == []
-        writer.flush()
-        assert read(journal) == [b"one", b"two", b"three"]
-        writer.append(b"four")
-    assert read(journal) == [b"one", b"two", b"three", b"four"]
-    assert (journal / "pre_commit").read_bytes()[:4] == bytes(4)
-
-
-def test_a_message_larger_than_the_buffer_comes_behind_what_waits(journal: Path) -> None:
-    messages = [b"a" * 100, b"b" * 100, b"c" * 100, b"big" * 1000, b"d" * 100]
-    with Writer(journal, durability="buffered", buffer_bytes=1024) as writer:
-        for message in messages:
-            writer.append(message)
-    assert read(journal) == messages
-
-
-def test_a_full_buffer_is_written_out(journal: Path) -> None:
-    messages = [payload(i, 100) for i in range(300)]
-    with Writer(journal, durability="buffered", buffer_bytes=1000) as writer:
-        for message in messages:
-            writer.append(message)
-        assert len(read(journal)) >= 290
-    assert read(journal) == messages
-
-
-KILLED_WRITER = """
-import os, sys
-from everlog.jlog import Writer
-writer = Writer(sys.argv[1], durability="buffered", buffer_bytes=4000)
-for i in range(int(sys.argv[2])):
-    writer.append(b"message %d" % i)
-os._exit(1)
-"""
-
-
-def test_what_a_killed_writer_left_in_the_buffer_is_written_by_the_next(journal: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED_WRITER, str(journal), "20"], check=False, timeout=60)
-    assert read(journal) == []
-    with Writer(journal) as writer:
-        assert read(journal) == [b"message %d" % i for i in range(20)]
-        writer.append(b"next")
-    assert len(read(journal)) == 21
-
-
-def test_a_buffer_that_was_written_out_before_the_kill_is_not_written_again(journal: Path) -> None:
-    writer = Writer(journal, durability="buffered", buffer_bytes=4000)
-    for i in range(5):
-        writer.append(b"message %d" % i)
-    before = (journal / "pre_commit").read_bytes()
-    noted = bytearray(before)
-    noted[-16:] = struct.pack("<IIQ", 0x464C5645, 0, 0)  # as it is while the flush is under way
-    writer.close()
-    for torn in (0, 1, 40, len((journal / "00000000").read_bytes())):
-        data = (journal / "00000000").read_bytes()
-        (journal / "pre_commit").write_bytes(noted)
-        os.truncate(journal / "00000000", len(data) - torn)
-        with Writer(journal):
-            assert read(journal) == [b"message %d" % i for i in range(5)]
-
-
-def test_a_left_buffer_of_the_c_library_is_written_out(tmp_path: Path, truth: Any) -> None:
-    path = unpack("precommit_unflushed", tmp_path)
-    waiting = truth("precommit_unflushed")["pre_commit"]["messages"]
-    assert waiting
-    before = len(read(path))
-    Writer(path).close()
-    assert len(read(path)) == before + len(waiting)
-
-
-@pytest.mark.parametrize("used", [0x7FFFFFFF, 0xFFFFFFFF, 5000, 17, 1])
-def test_a_corrupt_length_in_the_buffer_writes_nothing_that_is_no_message(journal: Path, used: int, make: Any) -> None:
-    (journal / "pre_commit").write_bytes(struct.pack("<I", used) + b"\xab" * 1000)
-    with pytest.raises(CorruptData, match="in use are not messages") as raised:
-        Writer(journal)
-    assert "everlog repair" in (raised.value.hint or "")
-    with everlog.open_store(journal) as store:
-        store.plan_repair().apply()
-    with Writer(journal) as writer:
-        writer.append(b"good")
-    assert read(journal) == [b"good"]
-    assert (journal / "00000000").stat().st_size == 20
-
-
-@pytest.mark.long
-def test_the_buffer_of_a_living_writer_is_left_alone(journal: Path) -> None:
-    with Writer(journal, durability="buffered", buffer_bytes=1024) as buffered:
-        buffered.append(b"waiting")
-        with Writer(journal) as plain:
-            plain.append(b"plain")
-            assert read(journal) == [b"plain"]
-            with pytest.raises(StoreUnavailable, match="another writer"):
-                Writer(journal, durability="buffered")
-        assert read(journal) == [b"plain"]
-    assert read(journal) == [b"plain", b"waiting"]
-
-
-# Threads, processes, faults
-
-
-@pytest.mark.parametrize("durability", ["written", "synced", "buffered"])
-def test_threads_share_a_writer(journal: Path, durability: str) -> None:
-    with Writer(journal, durability=durability) as writer:
-
-        def work(number: int) -> None:
-            for i in range(200):
-                writer.append(b"%d:%d" % (number, i))
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    found = [tuple(map(int, m.split(b":"))) for m in read(journal)]
-    for number in range(6):
-        assert [i for n, i in found if n == number] == list(range(200))
-
-
-def test_a_forked_child_writes_with_its_own_lock(journal: Path) -> None:
-    with Writer(journal) as writer:
-        writer.append(b"parent")
-        child = os.fork()
-        if child == 0:
-            try:
-                for _ in range(500):
-                    writer.append(b"child")
-            finally:
-                os._exit(0)
-        for _ in range(500):
-            writer.append(b"parent")
-        assert os.waitpid(child, 0)[1] == 0
-    found = read(journal)
-    assert (found.count(b"parent"), found.count(b"child"), len(found)) == (501, 500, 1001)
-
-
-LIMITED = """
-import resource, signal, sys
-from everlog.jlog import Writer
-from everlog.jlog.writing import append
-from everlog.jlog.writing import append_twin
-from everlog.errors import WriteFailed
-if sys.argv[2] == "twin":
-    append.Appender = append_twin.Appender
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Writer(sys.argv[1]) as writer:
-    writer.append(b"a" * 50)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
-    for call in (lambda: writer.append(b"b" * 90), lambda: writer.append_many([b"b" * 5, b"c" * 90])):
-        try:
-            call()
-        except WriteFailed as error:
-            print(error.found, "|", error.appended)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(writer.append(b"d"))
-"""
-
-
-def test_a_write_that_did_not_fit_leaves_nothing_in_the_way(journal: Path, kernel: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(journal), kernel], check=True, capture_output=True, text=True, timeout=60
-    )
-    said = os.strerror(errno.EFBIG).lower()
-    assert done.stdout.splitlines() == [f"{said} | 0", f"{said} | 1", "00000000:00000003"]
-    assert read(journal) == [b"a" * 50, b"b" * 5, b"d"]
-
-
-def test_threads_that_wait_for_the_disk_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    create(tmp_path / "j")
-    with Writer(tmp_path / "j", durability="synced") as writer:
-        writer.append(b"opens the segment")
-        segment = writer._segment.file
-        assert segment is not None
-        syncs = []
-        real = type(segment).sync
-
-        def slow(self: Any) -> None:
-            syncs.append(1)
-            time.sleep(0.005)
-            real(self)
-
-        monkeypatch.setattr(type(segment), "sync", slow)
-        threads = [threading.Thread(target=lambda: [writer.append(b"x") for _ in range(10)]) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(syncs) < 40  # 80 appends
-    assert len(read(tmp_path / "j")) == 81
-
-
-def test_a_failed_sync_is_told_to_every_thread_that_waited_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create(tmp_path / "j")
-    errors, good = [], []
-    with Writer(tmp_path / "j", durability="synced") as writer:
-        writer.append(b"opens the segment")
-        fails = True
-
-        def sync() -> None:
-            time.sleep(0.002)
-            if fails:
-                raise WriteFailed("00000000", found="input/output error")
-
-        monkeypatch.setattr(type(writer._segment.file), "sync", lambda self: sync())
-
-        def work() -> None:
-            try:
-                writer.append(b"x")
-                good.append(1)
-            except WriteFailed as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        fails = False
-        writer.append(b"y")
-    assert (len(errors), good) == (6, [])
-    assert len({id(error) for error in errors}) == 6
-
-
 # Opening and making
 
 
@@ -662,50 +394,6 @@ def test_names_outside_the_folder_are_refused(journal: Path) -> None:
             storage.remove(name)
 
 
-@pytest.mark.parametrize("buffer_bytes", [0, 4096])
-def test_a_buffer_that_a_process_without_a_lock_has_open_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffer_bytes: int
-) -> None:
-    """As a writer of the C library has it."""
-    monkeypatch.setattr("everlog.jlog.writing.writer.LOCK_TIMEOUT_S", 0.05)
-    create(tmp_path / "j")
-    (tmp_path / "j" / "pre_commit").write_bytes(bytes(4 + buffer_bytes))
-    with open(tmp_path / "j" / "pre_commit", "r+b"), monkeypatch.context() as patched:
-        if not sys.platform.startswith("linux"):  # which alone tells
-            patched.setattr(LocalWritableStorage, "is_open_elsewhere", lambda self, name: name == "pre_commit")
-        with pytest.raises(StoreUnavailable):
-            Writer(tmp_path / "j", durability="buffered")
-    Writer(tmp_path / "j", durability="buffered").close()
-
-
-def test_threads_that_append_in_all_ways_get_the_addresses_of_their_own_messages(journal: Path) -> None:
-    """Plain appends go past the writer's own lock; the others, and going on to the next segment, don't."""
-    given: dict[Address | None, bytes] = {}
-
-    with Writer(journal) as writer:
-
-        def work(number: int) -> None:
-            for i in range(300):
-                message = b"%d:%d" % (number, i)
-                if number % 3 == 0:
-                    given[writer.append(message)] = message
-                elif number % 3 == 1:
-                    given[writer.append(message, i)] = message
-                else:
-                    given[writer.append_many([b"first of two", message])] = message
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    with everlog.open_store(journal) as store:
-        found = {r.address: r.payload for r in store.read("journal") if r.payload != b"first of two"}
-    assert found == {str(address): message for address, message in given.items()}
-    assert len(found) == 1800
-    assert len(list(journal.glob("0000000?"))) > 5
-
-
 def test_a_torn_message_that_may_hold_others_is_kept_aside_before_it_is_cut(journal: Path, make: Any) -> None:
     whole = make.message(b"first", 9)
     torn = make.message(make.message(b"inner", 1) + b"t" * 50, 10)[:-20]
@@ -714,120 +402,6 @@ def test_a_torn_message_that_may_hold_others_is_kept_aside_before_it_is_cut(jour
         writer.append(b"second")
     assert read(journal) == [b"first", b"second"]
     assert (journal / f"cut.00000000.{len(whole)}").read_bytes() == torn
-
-
-def test_a_buffer_of_ones_own_is_taken_away_again_and_the_journals_stays(journal: Path) -> None:
-    with Writer(journal, durability="buffered", buffer_bytes=5000) as writer:
-        writer.append(b"one")
-        assert (journal / "pre_commit").stat().st_size > 5000
-    assert (journal / "pre_commit").read_bytes() == bytes(4)
-    alter(journal, buffer_bytes=2000)
-    with Writer(journal, durability="buffered") as writer:
-        writer.append(b"two")
-    assert (journal / "pre_commit").stat().st_size == 2004
-    assert read(journal) == [b"one", b"two"]
-
-
-LIMITED_BATCH = """
-import resource, signal, sys
-from everlog.jlog import Writer
-from everlog.jlog.writing import append
-from everlog.jlog.writing import append_twin
-from everlog.errors import WriteFailed
-if sys.argv[2] == "twin":
-    append.Appender = append_twin.Appender
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-with Writer(sys.argv[1]) as writer:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
-    try:
-        writer.append_many([b"x" * 90_000] * 20)
-    except WriteFailed as error:
-        print(error.appended)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(writer.append(b"y"))
-"""
-
-
-def test_a_batch_that_fails_keeps_what_readers_may_have(journal: Path, kernel: str) -> None:
-    """They take no lock: a message that is cut away again would give its number to another one."""
-    alter(journal, segment_bytes=1 << 30)
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED_BATCH, str(journal), kernel],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout.splitlines() == ["11", "00000000:0000000c"]  # 11 of 90,016 bytes are below a million
-    assert read(journal) == [*([b"x" * 90_000] * 11), b"y"]
-
-
-def test_what_can_be_no_message_is_told_before_anything_of_its_batch_is_written(journal: Path) -> None:
-    alter(journal, segment_bytes=1 << 30)
-    with Writer(journal) as writer:
-        for bad, error in ((None, WrongType), ("text", WrongType), (5, WrongType)):
-            with pytest.raises(error):
-                writer.append_many([*([b"y" * 90_000] * 9), bad])
-        with pytest.raises(UsageError):
-            writer.append_many([b"y" * 90_000] * 3, [1, 2, (1 << 32) * 10**9])
-        assert read(journal) == []
-        writer.append(b"z")
-    assert read(journal) == [b"z"]
-
-
-def test_a_list_that_changes_while_it_is_appended_does_no_harm(journal: Path) -> None:
-    payloads = [b"x" * 100] * 20_000
-    with Writer(journal) as writer:
-        thread = threading.Thread(
-            target=lambda: [payloads.clear() or payloads.extend([b"x" * 100] * 9) for _ in "ab" * 99]
-        )
-        thread.start()
-        for _ in range(20):
-            writer.append_many(payloads, [1] * len(payloads) if len(payloads) == 9 else None)
-        thread.join()
-    assert set(read(journal)) <= {b"x" * 100}
-
-
-def test_an_interrupt_while_waiting_for_a_sync_leaves_the_writer_usable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create(tmp_path / "j")
-    with Writer(tmp_path / "j", durability="synced") as writer:
-        writer.append(b"1")
-        for place in ("_gather", "_lead"):
-            with monkeypatch.context() as patched:
-                patched.setattr(writer._segment._commit, place, lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
-                with pytest.raises(KeyboardInterrupt):
-                    writer.append(b"2")
-            done = threading.Thread(target=lambda: writer.append(b"3"))
-            done.start()
-            done.join(10)
-            assert not done.is_alive()
-        with monkeypatch.context() as patched:
-            patched.setattr(type(writer._segment.file), "sync", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-            with pytest.raises(KeyboardInterrupt):
-                writer.sync()
-        writer.sync()
-
-
-def test_a_sync_that_failed_is_told_by_every_later_one(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system tells a failure once; a later sync that succeeds brings nothing of it to the disk."""
-    writer = Writer(journal)
-    writer.append(b"1")
-
-    def fail(self: Any) -> None:
-        raise WriteFailed("00000000", found="input/output error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(type(writer._segment.file), "sync", fail)
-        with pytest.raises(WriteFailed, match="input/output"):
-            writer.sync()
-    for _ in range(2):
-        with pytest.raises(WriteFailed, match=r"input/output error.*an earlier sync failed"):
-            writer.sync()
-    writer.append(b"2")
-    writer.close()
-    assert read(journal) == [b"1", b"2"]
 
 
 def test_addresses_of_the_highest_segments_are_right(journal: Path) -> None:
@@ -863,42 +437,6 @@ def test_many_messages_one_of_which_is_none_leave_a_buffer_as_it_was(
     with Writer(tmp_path / "c", durability="buffered") as writer, pytest.raises(error):
         writer.append_many(messages, times)
     assert read(tmp_path / "c") == []
-
-
-def test_a_buffered_writer_that_could_not_be_opened_leaves_no_buffer(
-    journal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = (journal / "pre_commit").stat().st_size if (journal / "pre_commit").exists() else 4
-
-    def fill_half(file: LocalWritableFile, offset: int, data: Any) -> None:
-        write_at(file, offset, data[:1000])
-        if len(data) > 1000:
-            raise WriteFailed(file.name, found="no space left on device", expected="a file that can be written")
-
-    write_at = LocalWritableFile.write_at
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalWritableFile, "write_at", fill_half)
-        with pytest.raises(WriteFailed, match="no space"):
-            Writer(journal, durability="buffered")
-    assert (journal / "pre_commit").stat().st_size == before
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_a_segment_that_was_deleted_but_for_another_link_to_it_is_made_anew(journal: Path, many: bool) -> None:
-    """A snapshot by hard links, as cp -al makes it."""
-    with Writer(journal) as writer:
-        writer.append(b"first")
-        os.link(journal / "00000000", journal.parent / "snapshot")
-        writer.append(b"second")
-        assert (journal / "00000000").samefile(journal.parent / "snapshot")
-        assert read(journal) == [b"first", b"second"]
-        (journal / "00000000").unlink()
-        time.sleep(0.05)  # the compiled appender looks for its name once in a few milliseconds
-        if many:
-            writer.append_many([b"there"])
-        else:
-            writer.append(b"there")
-    assert read(journal) == [b"there"]
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -6,16 +6,12 @@ import json
 import re
 import struct
 import time
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.format import catalog_file
-from everlog.aeron.archive.format.catalog import read_catalog
 from everlog.aeron.archive.format.segments import Naming, SegmentMap
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.store import ArchiveStore
@@ -26,20 +22,16 @@ from everlog.aeron.archive.tool.migration import plan_migrate, position_of
 from everlog.aeron.archive.tool.orphans import plan_delete_orphans
 from everlog.aeron.archive.tool.states import plan_state
 from everlog.aeron.archive.tool.undo import plan_undo
-from everlog.aeron.archive.tool.verification import plan_fix
 from everlog.core.files.storage import LocalStorage
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.core.plan.backup import FolderBackup
-from everlog.core.report import Fault
 from everlog.errors import (
     CorruptData,
     EverlogError,
     FileChanged,
-    LimitExceeded,
     StoreExists,
     StoreUnavailable,
     UnknownStream,
-    UnsupportedVersion,
     UsageError,
 )
 from everlog.testing.storage.crashing import CrashingStorage
@@ -51,24 +43,14 @@ from tests.aeron.archive.tool.archive_changes import (
     Verb,
     faults_of,
     files_of,
-    fix,
     only,
     with_invalid,
 )
+from tests.aeron.archive.tool.tool_archives import MARK, OLD, contents, differing
 
-OLD = "archive-old-releases/"
 OLD_CATALOGS = [
     f"{release}-{how}" for release in ("1.7.0", "1.9.3", "1.20.0", "1.22.1", "1.24.0") for how in ("stopped", "killed")
 ]
-MARK = "archive-mark.dat"
-
-
-def contents(storage: Any) -> dict[str, bytes]:
-    return {name: storage.read_all(name) for name in storage.names()}
-
-
-def differing(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
-    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
 def messages(storage: Any) -> dict[str, list[tuple[Any, ...]]]:
@@ -333,303 +315,6 @@ def test_files_that_are_not_what_they_are_called_are_refused() -> None:
     with pytest.raises(CorruptData, match="number 65536"):
         plan_migrate(numbered)
     assert contents(storage) == swapped
-
-
-# verify --fix
-
-
-def stops(storage: Any) -> list[tuple[int, int | None, str]]:
-    found = ArchiveStore.open(storage, {}).folder.recordings().values()
-    return [(recording.recording_id, recording.stop_position, recording.state) for recording in found]
-
-
-def described(name: str) -> list[tuple[int, int | None, str]]:
-    """What ``describe-all`` of the original printed after its ``verify``."""
-    text = (GOLDEN / "archive-crash" / f"tool-{name}-then-describe-all.txt").read_text()
-    found = re.findall(r"recordingId=(\d+)\|.*?stopPosition=(-?\d+)\|.*\|([A-Z]+)\n", text)
-    assert len(found) == 4
-    return [(int(recording), int(stop), state) for recording, stop, state in found]
-
-
-@pytest.mark.parametrize(
-    ("name", "truncate", "golden"),
-    [
-        ("torn-page-plain", True, "torn-page-plain-verify"),
-        ("torn-page-plain", False, "torn-page-plain-verify-n"),
-        ("torn-half-plain", False, "torn-half-plain-verify"),
-        ("torn-page-crc", True, "torn-page-crc-verify-checksum"),
-    ],
-)
-def test_stop_positions_and_states_are_those_that_the_originals_verify_writes(
-    name: str, truncate: bool, golden: str
-) -> None:
-    storage = CrashingStorage(files_of(f"archive-crash/{name}"))
-    fix(storage, truncate).apply()
-    assert stops(storage) == described(golden)
-    assert faults_of(storage) == []
-    assert fix(storage, truncate).is_empty
-
-
-def test_a_frame_that_is_cut_is_zeroed_and_its_file_as_long_as_before() -> None:
-    before = files_of("archive-crash/torn-page-plain")
-    storage = CrashingStorage(before)
-    fix(storage).apply()
-    # torn-page-plain.note.txt: the last frame is at 818912, in the file that begins at 786432.
-    kept = before["2-786432.rec"][: 818912 - 786432]
-    assert storage.read_all("2-786432.rec") == kept.ljust(131072, b"\0")
-    assert differing(contents(storage), before) == {"2-786432.rec", "archive.catalog"}
-
-
-def test_a_last_file_of_zeros_is_not_taken_for_the_end() -> None:
-    # The original sets the stop position to 917504, and a replay fails; the frames end at 821728.
-    storage = CrashingStorage(files_of("archive-crash/torn-zeroseg-plain"))
-    fix(storage).apply()
-    assert (2, 821728, "VALID") in stops(storage)
-    assert [fault.code for fault in faults_of(storage)] == ["segment-beyond-stop"]
-    plan_delete_orphans(storage).apply()
-    assert faults_of(storage) == []
-
-
-@pytest.mark.parametrize("checksum", ["auto", "crc32"])
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_last_frame_with_others_behind_it_or_without_a_checksum_is_not_zeroed(checksum: str, count: int) -> None:
-    # Two with different session ids and no checksum, behind ten with checksums: no crash leaves that.
-    storage = CrashingStorage()
-    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0, checksum="crc32")
-    with (
-        Archive.create(storage, options) as archive,
-        archive.start_recording("aeron:ipc?term-length=64k", 1, session_id=9) as recorder,
-    ):
-        recorder.append_many([b"message %d" % number for number in range(12)])
-    with storage.open_writable("0-0.rec") as file:
-        for number in range(12 - count, 12):
-            file.write_at(number * 64 + 12, (9 if count == 1 else number).to_bytes(4, "little"))
-    before = storage.read_all("0-0.rec")
-    faults = [Fault("frame-checksum", "0-0.rec", (12 - count) * 64, "one", "another", stream="0")]
-    plan_fix(storage, {0: faults}, truncates=lambda _: True, checksum=checksum).plan.apply()
-    assert storage.read_all("0-0.rec") == before
-
-
-def test_a_truncation_that_broke_off_is_not_taken_back() -> None:
-    left: list[CrashingStorage] = []
-    storage = CrashingStorage()
-    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
-    with Archive.create(storage, options) as archive:
-        with archive.start_recording("aeron:ipc?term-length=64k", 1) as recorder:
-            recorder.append_many([b"x" * 1000] * 200)
-        storage.after_each = lambda _: left.append(storage.kill())
-        archive.truncate_recording(0, 65536)
-        storage.after_each = None
-    pending = [folder for folder in left if ArchiveStore.open(folder, {}).folder.recordings()[0].truncation_pending]
-    assert pending
-    for folder in pending:
-        folder.remove(MARK)  # else it counts as running
-        fixes = plan_fix(folder, {0: []}, truncates=lambda _: True)
-        assert fixes.plan.is_empty
-        assert "truncation was interrupted" in fixes.verdicts[0].note
-
-
-def test_an_entry_with_a_checksum_has_the_right_one_afterwards() -> None:
-    storage = CrashingStorage(files_of("archive-crash/crash-crc"))
-    fix(storage).apply()
-    catalog = ArchiveStore.open(storage, {}).folder.catalog
-    assert catalog is not None
-    assert [entry.checksum & 0xFFFFFFFF for entry in catalog.entries] == [
-        zlib.crc32(entry.body) for entry in catalog.entries
-    ]
-
-
-def test_damage_makes_a_recording_invalid_and_sound_frames_make_it_valid_again() -> None:
-    files = only(files_of(BASIC), *(n for n in range(14) if n != 8))
-    damaged = bytearray(files["3-0.rec"])
-    damaged[64 + 8] ^= 1  # the term offset of the second frame
-    storage = CrashingStorage(with_invalid(files) | {"3-0.rec": bytes(damaged)})
-    fix(storage).apply()
-    states = {recording: state for recording, _, state in stops(storage)}
-    assert (states.pop(3), states.pop(8)) == ("INVALID", "DELETED")
-    assert set(states.values()) == {"VALID"}  # 12, too
-    with storage.open_writable("3-0.rec") as file:
-        file.write_at(0, files["3-0.rec"])
-    fix(storage).apply()
-    assert (3, 91136, "VALID") in stops(storage)
-
-
-def test_a_stop_position_behind_the_last_frame_comes_down_and_one_before_it_goes_up() -> None:
-    before = files_of(BASIC)
-    for stop in (91136 + 4096, 91136 - 64):
-        catalog = bytearray(before["archive.catalog"])
-        at = catalog.index(struct.pack("<q", 91136))
-        catalog[at : at + 8] = struct.pack("<q", stop)
-        storage = CrashingStorage(only(before, 3) | {"archive.catalog": bytes(catalog)})
-        plan = fix(storage)
-        assert [step.file for step in plan.steps if "recording 3 " in step.before] == ["archive.catalog"]
-        plan.apply()
-        assert (3, 91136, "VALID") in stops(storage)
-
-
-def test_a_recording_whose_last_file_is_gone_becomes_invalid_and_keeps_its_stop_position() -> None:
-    files = files_of(BASIC)
-    del files["4-131072.rec"]
-    storage = CrashingStorage(files)
-    fix(storage).apply()
-    assert (4, 200544, "INVALID") in stops(storage)
-
-
-# All of them
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_what_a_verb_did_is_undone(verb: Verb, tmp_path: Path) -> None:
-    before = verb.files()
-    (tmp_path / "archive").mkdir()
-    for name, data in before.items():
-        (tmp_path / "archive" / name).write_bytes(data)
-    storage, kept = LocalWritableStorage(str(tmp_path / "archive")), FolderBackup(tmp_path / "kept")
-    plan = verb.plan(storage)
-    assert contents(storage) == before
-    plan.apply(backup=kept)
-    assert contents(storage) != before
-    backup = LocalStorage(str(tmp_path / "kept"))
-    plan_undo(storage, backup).apply()
-    assert contents(storage) == before
-    assert not any(name.startswith(".everlog") for name in storage.names())
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_a_running_archive_is_left_alone(verb: Verb) -> None:
-    storage = CrashingStorage(verb.files())
-    plan = verb.plan(storage)
-    now = struct.pack("<q", time.time_ns() // 1_000_000)
-    mark = storage.read_all(MARK)
-    at = 8 if mark[2:6] == struct.pack("<HH", 200, 100) else 0
-    with storage.open_writable(MARK) as file:
-        file.write_at(at + 8, now)
-    before = contents(storage)
-    with pytest.raises(StoreUnavailable, match="an archive is running in"):
-        plan.apply()
-    with pytest.raises(StoreUnavailable, match="an archive is running in"):
-        verb.plan(storage)
-    assert contents(storage) == before
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=str)
-def test_a_catalog_that_a_process_has_open_is_left_alone(verb: Verb) -> None:
-    storage = CrashingStorage(verb.files())
-    with (
-        storage.open("archive.catalog"),
-        pytest.raises(StoreUnavailable, match="catalog is open in another process"),
-    ):
-        verb.plan(storage)
-
-
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb.name not in ("capacity", "checksum")], ids=str)
-def test_a_catalog_that_changed_since_the_plan_is_left_alone(verb: Verb) -> None:
-    storage = CrashingStorage(verb.files())
-    plan = verb.plan(storage)
-    names = [step.file for step in plan.steps if step.file == "archive.catalog"] or ["7-0.rec"]
-    with storage.open_writable(names[0]) as file:
-        if names[0].endswith(".rec"):
-            file.truncate(5)
-        else:
-            file.write_at(0, b"\xff" * file.size())
-    before = contents(storage)
-    with pytest.raises(EverlogError) as caught:
-        plan.apply()
-    assert isinstance(caught.value, FileChanged)
-    assert contents(storage) == before
-
-
-DAMAGE: dict[str, Callable[[bytearray], object]] = {
-    "state": lambda data: data.__setitem__(slice(36, 40), b"\x07\0\0\0"),
-    "length": lambda data: data.__setitem__(slice(32, 36), b"\xff\xff\0\0"),
-    "stop before start": lambda data: data.__setitem__(slice(64 + 40, 64 + 48), b"\0\0\0\x10\0\0\0\0"),
-    "empty": lambda data: data.clear(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if "migrate" not in verb.name], ids=str)
-def test_a_damaged_catalog_is_refused_and_left_as_it_is(verb: Verb, damage: str) -> None:
-    files = verb.files()
-    catalog = bytearray(files["archive.catalog"])
-    DAMAGE[damage](catalog)
-    storage = CrashingStorage(files | {"archive.catalog": bytes(catalog)})
-    before = contents(storage)
-    plans: list[Callable[[Any], Any]] = [verb.plan]
-    if verb.name == "verify --fix":
-        plans = [lambda s: plan_fix(s, {}, truncates=lambda _: True)]
-    for plan in plans:
-        with pytest.raises(CorruptData, match=r"archive\.catalog"):
-            plan(storage)
-    assert contents(storage) == before
-
-
-def test_a_length_that_would_hide_the_entries_behind_it_costs_its_own_entry_only() -> None:
-    catalog = bytearray(files_of(BASIC)["archive.catalog"])
-    DAMAGE["length"](catalog)
-    found = read_catalog(bytes(catalog))
-    assert [entry.recording_id for entry in found.entries] == list(range(1, 14))
-    assert [(fault.code, fault.offset) for fault in found.faults] == [("catalog-entry", 32)]
-
-
-def test_a_catalog_with_entries_behind_what_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
-    storage = CrashingStorage()
-    channel = "aeron:ipc?alias=" + "a" * 3_000
-    with Archive.create(storage, options) as archive:
-        for _ in range(20):
-            archive.start_recording(channel, 1, term_length=1 << 16).stop()
-    whole = contents(storage)
-    monkeypatch.setattr(catalog_file, "MAX_USED_BYTES", 64 << 10)
-    monkeypatch.setattr(catalog_file, "CATALOG_STEP_BYTES", 16 << 10)
-    for act in (
-        lambda: ArchiveStore.open(storage, {}),
-        lambda: Archive.open(storage, options),
-        lambda: plan_compact(storage),
-    ):
-        with pytest.raises(LimitExceeded, match=r"archive\.catalog"):
-            act()
-    damaged = bytearray(whole["archive.catalog"])
-    damaged[32:36] = (1 << 30).to_bytes(4, "little")  # the first entry's length
-    with storage.open_writable("archive.catalog") as file:
-        file.write_at(0, damaged)
-    with pytest.raises(LimitExceeded, match=r"archive\.catalog"):
-        ArchiveStore.open(storage, {}).plan_repair()
-    assert contents(storage)["archive.catalog"] == bytes(damaged)
-
-
-def test_a_catalog_grows_no_further_than_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_file, "MAX_USED_BYTES", 64 << 10)
-    monkeypatch.setattr(catalog_file, "CATALOG_STEP_BYTES", 16 << 10)
-    options = ArchiveOptions(segment_length=1 << 16, catalog_capacity=4096, liveness_timeout_s=0)
-    storage = CrashingStorage()
-    channel = "aeron:ipc?alias=" + "a" * 3_000
-    with Archive.create(storage, options) as archive:
-        for _ in range(10):
-            archive.start_recording(channel, 1, term_length=1 << 16).stop()
-        with pytest.raises(LimitExceeded, match="compact"):
-            archive.start_recording(channel, 1, term_length=1 << 16)
-    assert storage.size("archive.catalog") <= 64 << 10
-    assert len(ArchiveStore.open(storage, {}).streams()) == 10
-    Archive.open(storage, options).close()
-
-
-@pytest.mark.parametrize("name", ["1.9.3-stopped", "1.24.0-killed"])
-def test_a_damaged_old_catalog_is_not_migrated(name: str) -> None:
-    files = files_of(f"{OLD}{name}")
-    catalog = bytearray(files["archive.catalog"])
-    catalog[1024 + 32 + 16] = 9  # the id of recording 0
-    storage = CrashingStorage(files | {"archive.catalog": bytes(catalog)})
-    with pytest.raises(CorruptData, match="recording id 9"):
-        plan_migrate(storage)
-    assert contents(storage) == files | {"archive.catalog": bytes(catalog)}
-
-
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if "migrate" not in verb.name], ids=str)
-def test_an_old_catalog_is_to_be_migrated_first(verb: Verb) -> None:
-    storage = CrashingStorage(files_of(f"{OLD}1.24.0-stopped"))
-    with pytest.raises(UnsupportedVersion, match=r"migrate"):
-        verb.plan(storage)
 
 
 # Undo
