@@ -137,7 +137,7 @@ class Archive:
 
     @classmethod
     def open(cls, storage: WritableStorage, options: ArchiveOptions) -> Archive:
-        """As :func:`~.opening.open_archive`, on a storage of any kind."""
+        """Like :func:`~.opening.open_archive`, but on a storage object."""
         if not storage.exists(CATALOG_NAME):
             raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
         options = _with_checksum(storage, options)

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 class Options:
     """How to read an archive.
 
-    ``checksum``: what lies over the frames' session ids; ``auto`` tries a few frames of each recording.
-    ``timestamp_from``: where a message's time is, ``reserved_value:ns``, ``:us`` or ``:ms``; frames have none of
-    their own; or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`), then ``sbe_schema`` is the schema
-    or its file. ``include_all``: list recordings that are marked as deleted, too.
+    ``checksum``: the kind of checksum that replaces the frames' session ids; ``auto`` detects it from a few frames of
+    each recording. ``timestamp_from``: where a message's time is, because frames have none: ``reserved_value:ns``,
+    ``:us`` or ``:ms``, or ``sbe:FIELD`` with an optional unit (see :mod:`everlog.sbe.times`); the latter needs
+    ``sbe_schema``, the schema or its file. ``include_all``: also list recordings that are marked as deleted.
     """
 
     checksum: ReadChecksum = "auto"

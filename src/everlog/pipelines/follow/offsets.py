@@ -31,7 +31,7 @@ class Mark(NamedTuple):
     again: bool = False
 
     def following(self, known: Mark | None) -> Mark:
-        """This mark as the successor of ``known``."""
+        """This mark, made different from ``known`` by ``again`` if both have the same addresses."""
         return self._replace(again=not known.again) if known is not None and known[:2] == self[:2] else self
 
 

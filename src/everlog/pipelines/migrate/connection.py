@@ -127,7 +127,10 @@ class Connection:
                 context.load_cert_chain(self.cert_file, self.key_file)
         except OSError as error:  # includes ssl.SSLError for invalid certificates
             files = ", ".join(name for name in (self.ca_file, self.cert_file, self.key_file) if name)
-            raise UsageError(files, found=str(error), expected="certificates and a key in PEM") from error
+            message = f"can't load certificates or key from {files}: {error}; they must be PEM files"
+            raise UsageError(
+                files, found=str(error), expected="certificates and a key in PEM", message=message
+            ) from error
         return context
 
 

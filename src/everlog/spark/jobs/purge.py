@@ -40,9 +40,9 @@ NEEDED = frozenset({"length", "payload", "crc32"})
 
 @dataclass(slots=True)
 class StreamPurge:
-    """What of a stream is to be freed: ``files`` before the address ``until``, or why nothing is (``refused``).
-    ``damaged``: the reason is that the export lacks something. ``freed``: how many files were removed, ``None`` if
-    nothing was done."""
+    """What to free of a stream: ``files``, which end before the address ``until``; or ``refused``, why nothing is
+    freed. ``damaged``: the reason is that the export lacks records. ``freed``: the number of removed files, ``None`` if
+    the purge did not run."""
 
     store: str
     family: str

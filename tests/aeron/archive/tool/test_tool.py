@@ -182,7 +182,7 @@ def test_a_state_is_four_bytes_in_the_catalog_and_back() -> None:
 def test_a_deleted_recording_and_one_that_is_none_are_refused() -> None:
     storage = CrashingStorage(files_of(BASIC))
     for state in ("VALID", "INVALID"):
-        with pytest.raises(UsageError, match="recording 8 in state DELETED"):
+        with pytest.raises(UsageError, match="recording 8 is DELETED"):
             plan_state(storage, 8, state)
     with pytest.raises(UnknownStream):
         plan_state(storage, 14, "VALID")

@@ -30,8 +30,12 @@ def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
     if entry.state == state:
         return RepairPlan(folder.storage.root, FAMILY, ())
     if entry.state != OTHER[state]:
-        found = f"recording {recording_id} in state {entry.state}"
-        raise UsageError("RECORDING", found=found, expected=f"one in state {OTHER[state]}: its files are gone")
+        raise UsageError(
+            "RECORDING",
+            found=f"recording {recording_id} in state {entry.state}",
+            expected=f"a recording in state {OTHER[state]}",
+            message=f"recording {recording_id} is {entry.state}, so its files are gone; it can't be marked {state}",
+        )
     return RepairPlan(folder.storage.root, FAMILY, (set_state(folder.storage, entry, state),))
 
 

@@ -142,7 +142,9 @@ class Recorder:
             self._ready()
             longest = longest_of(check)
             if longest > self.max_message_length:
-                raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {self.max_message_length}")
+                raise UsageError(
+                    "message", found=str(longest), expected=f"at most {self.max_message_length} bytes long"
+                )
             done = recorded = 0
             try:
                 if not count:

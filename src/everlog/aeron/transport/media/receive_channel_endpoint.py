@@ -31,14 +31,15 @@ Dispatcher = TypeVar("Dispatcher")
 Connections = Sequence[ImageConnection | None]
 UNKNOWN_INDEX = -1
 MAX_DESTINATIONS = 64
-"""Of one subscription: an image has a place for each."""
+"""Most destinations of one subscription: an image has a place for each."""
 
 
 class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher]):
-    """``dispatcher`` is the receiver's. A channel whose ``control-mode`` is manual has no socket of its own, but one
-    for each destination, by its index; any other is the transport of index 0 itself.
-    ``local_socket_address_indicator`` is set before :meth:`indicate_active`, if there is one. All counters are closed
-    with the endpoint."""
+    """The sockets on which the receiver receives one channel, and their counters. A channel with the ``control-mode``
+    manual has one socket for each destination, by index; any other channel has one socket, with index 0.
+
+    ``dispatcher`` belongs to the receiver. ``local_socket_address_indicator``, if any, is set before
+    :meth:`indicate_active`. Closing the endpoint closes all its counters."""
 
     def __init__(
         self,
