@@ -76,8 +76,7 @@ class ArchiveStore(PositionalStore):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Open the folder and read the catalog. Raises :class:`UnsupportedVersion` for a catalog of a version above 3.
-        """
+        """Open the folder and read the catalog. Raises :class:`UnsupportedVersion` for a catalog of a version above 3."""
         return cls(storage, fill(Options, options))
 
     @classmethod
@@ -150,8 +149,7 @@ class ArchiveStore(PositionalStore):
         return split_recording(self.folder, self.folder.recording(stream), start, end, split_bytes)
 
     def split_times(self, splits: list[Split]) -> list[SplitTimes]:
-        """See :meth:`Store.split_times`. If the reserved value holds times, these are the times at the splits' starts.
-        """
+        """See :meth:`Store.split_times`. If the reserved value holds times, these are the times at the splits' starts."""
         if not self._times.factor:
             return super().split_times(splits)
         with contextlib.closing(SegmentReader(self.storage, splits[0].context.segments)) as reader:

@@ -31,14 +31,14 @@ Dispatcher = TypeVar("Dispatcher")
 Connections = Sequence[ImageConnection | None]
 UNKNOWN_INDEX = -1
 MAX_DESTINATIONS = 64
-"""Of one subscription: an image has a place for each."""
+"""Most destinations of one subscription. An image reserves a place for each."""
 
 
 class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher]):
-    """``dispatcher`` is the receiver's. A channel whose ``control-mode`` is manual has no socket of its own, but one
-    for each destination, by its index; any other is the transport of index 0 itself.
-    ``local_socket_address_indicator`` is set before :meth:`indicate_active`, if there is one. All counters are closed
-    with the endpoint."""
+    """The endpoint of one channel. ``dispatcher`` belongs to the receiver. A channel with a manual ``control-mode`` has
+    no socket of its own but a transport for each destination, found by its index; any other endpoint is itself the
+    transport with index 0. ``local_socket_address_indicator``, if used, is set before :meth:`indicate_active`. All
+    counters are closed with the endpoint."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         self._control_address = channel.local_control
         self._time_of_last_activity_ns = now_ns
 
-    # The conductor's
+    # For the conductor
 
     @property
     def status(self) -> int:
@@ -326,7 +326,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         reception_delta_ns: int,
         is_reply: bool,
     ) -> None:
-        """The same, to one address."""
+        """Like :meth:`send_rtt_measurement`, to one address."""
         frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, is_reply)
         self.send_to_transport(frame, index, address)
 
