@@ -46,5 +46,5 @@ else:
         "create": "everlog.aeron.archive.opening",
         "open_archive": "everlog.aeron.archive.opening",
     }
-    # Name to module: each is imported when it is asked for, so that reading an archive costs no import of what writes.
+    # Each module is imported when its name is first used, so that reading an archive imports no writing code.
     __getattr__, __dir__, __all__ = lazy_names(__name__, _homes)

@@ -1,5 +1,5 @@
-"""Batches appended to a recording of an Aeron archive, each message once. A commit owns the archive, so that nobody
-else appends at the same time."""
+"""Appends batches to a recording of an Aeron archive, each message once. A commit owns the archive, so that nobody else
+appends at the same time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingOptions:
-    """Which recording, and how it is made if none exists. ``recording_id``: that one. Else the last valid one of
-    ``channel`` and ``stream_id``, or a new one with ``stream_options`` (``term_length``, ``mtu_length``,
-    ``session_id``). ``wait_s``: so long somebody else may own the archive."""
+    """The recording to append to: that with ``recording_id``, else the last valid one of ``channel`` and ``stream_id``,
+    else a new one with ``stream_options`` (``term_length``, ``mtu_length``, ``session_id``). ``wait_s``: how long to
+    wait for another owner of the archive."""
 
     channel: str = DEFAULT_CHANNEL
     stream_id: int = DEFAULT_STREAM_ID
@@ -46,8 +46,8 @@ class RecordingOptions:
 
 
 class RecordingTarget(Target):
-    """Appends to one recording, and stops it at the end. Raises as :meth:`Archive.open`: an archive that somebody else
-    owns longer than ``wait_s`` is a :class:`StoreUnavailable`."""
+    """Appends to one recording, and stops it at the end. Raises as :meth:`Archive.open`, :class:`StoreUnavailable` if
+    another process owns the archive for longer than ``wait_s``."""
 
     def __init__(self, storage: WritableStorage, options: RecordingOptions, *, create: bool = False) -> None:
         self._storage = storage
@@ -55,7 +55,7 @@ class RecordingTarget(Target):
         self._archive = _open(storage, options, create)
         self._recorder: Recorder | None = None
 
-    # What is there
+    # Existing messages
 
     def check(self, longest: int) -> None:
         """See :class:`Target`. Creates the recording if none exists."""
@@ -72,8 +72,8 @@ class RecordingTarget(Target):
         return recording is not None and recording.recording_id == place["recording"]
 
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
-        """See :class:`Target`. Cuts off an unfinished or torn message after them, unless another writer has recorded
-        after it."""
+        """See :class:`Target`. Cuts off an unfinished or torn message after the found ones, unless another writer has
+        recorded more."""
         recording_id, position = place["recording"], place["position"]
         self._stop(recording_id)
         recording = self._archive.recording(recording_id)
@@ -137,7 +137,7 @@ class RecordingTarget(Target):
                     position=stream.get("position"),
                 )
             else:
-                # The session that it has: to its readers it is one stream, however many batches made it.
+                # Keep the recording's session: its readers see one stream, however many batches made it.
                 number, session_id = recording.recording_id, recording.session_id
                 self._recorder = self._archive.extend_recording(number, session_id=session_id)
         return self._recorder
@@ -156,12 +156,12 @@ class RecordingTarget(Target):
             self._recorder = None
 
     def close(self) -> None:
-        """Stop the recording, give the archive back."""
+        """Stop the recording and release the archive."""
         self._archive.close()
 
 
 def _open(storage: WritableStorage, options: RecordingOptions, create: bool) -> Archive:
-    """One that was killed owns its folder until its timeout is over: wait."""
+    """Open the archive. Waits for its owner: one that was killed keeps the folder until its timeout has passed."""
     deadline = time.monotonic() + options.wait_s
     while True:
         try:
@@ -180,7 +180,7 @@ def _is_same(record: Record, messages: Messages, number: int) -> bool:
 
 
 def _is_torn_or_same(record: Record, messages: Messages, number: int) -> bool:
-    """Whether a record is the message, or what a power cut leaves of it: zeros in the place of some of its sectors."""
+    """Whether a record is the message, or what a power cut leaves of it, with zeros instead of some sectors."""
     if _is_same(record, messages, number):
         return True
     found, own = record.payload, messages.payloads[number]
@@ -188,7 +188,7 @@ def _is_torn_or_same(record: Record, messages: Messages, number: int) -> bool:
 
 
 class RecordingAppending(Appending):
-    """Which recording, how a new one is made, and how the archive is opened."""
+    """Spark's write options: the recording, the parameters of a new one, and those of the archive."""
 
     columns = (PAYLOAD, RESERVED_VALUE)
     options = (
@@ -204,7 +204,7 @@ class RecordingAppending(Appending):
     )
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """A recording is chosen by its id or by its stream."""
+        """Raises :class:`UsageError` if the recording is given both by its id and by its stream."""
         if "recording_id" in given and not {"channel", "stream_id", "term_length", "mtu_length"}.isdisjoint(given):
             others = "channel, streamId, termLength and mtuLength"
             raise UsageError(
@@ -215,7 +215,8 @@ class RecordingAppending(Appending):
             )
 
     def target_name(self, store: str, given: Mapping[str, Any]) -> TargetName:
-        """Notes of earlier versions left out defaults: every spelling that means the same is a name of the target."""
+        """See :class:`Appending`. The notes of earlier versions omit defaults, so each spelling of the same target is
+        one of its names."""
         if "recording_id" in given:
             return TargetName(store, f"{store}?{RECORDING}={given['recording_id']}")
         spelled = [

@@ -1,4 +1,4 @@
-"""Aeron Archive's folders, as everlog knows them."""
+"""The family of Aeron Archive's folders."""
 
 from __future__ import annotations
 

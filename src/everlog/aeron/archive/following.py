@@ -70,7 +70,7 @@ class ArchiveFollower(PositionalFollower):
 
     @property
     def store(self) -> ArchiveStore:
-        """The archive, as it was when its catalog last changed."""
+        """The archive, with the catalog that was loaded last."""
         return self._store
 
     def _read_catalog(self) -> bytes | None:
@@ -166,7 +166,7 @@ class ArchiveFollower(PositionalFollower):
         tail = self._tails.get(recording.recording_id)
         if tail is None or tail.last < recording.start_position or self._mark(tail) == tail.mark:
             return False
-        if self._read_catalog() != self._catalog:  # purged at this moment: the next poll knows from where
+        if self._read_catalog() != self._catalog:  # purged at this moment: the next poll sees the new start
             return False
         self._rewritten.add(str(recording.recording_id))
         return True
@@ -224,7 +224,7 @@ class ArchiveFollower(PositionalFollower):
         try:
             bounded = replace(context, stop_position=end, last_base=None, is_live=False, frame_start=first)
             found = _walk(bounded, reader, first, stop, limit)
-            if found.count == 0 and first == start and stop < end:  # a long stretch without a message
+            if found.count == 0 and first == start and stop < end:  # no message within the limit: take the next one
                 found = _walk(bounded, reader, first, end, CutLimit(records=1))
         finally:
             reader.close()
@@ -260,7 +260,7 @@ class ArchiveFollower(PositionalFollower):
         return context
 
     def is_complete(self, stream: str, address: int) -> bool:
-        """See :meth:`Follower.is_gone`. The catalog keeps the end of a deleted recording."""
+        """See :meth:`Follower.is_complete`. The catalog keeps the end of a deleted recording."""
         if not stream.isdecimal():
             return False
         recording = self._store.folder.recordings().get(int(stream))

@@ -1,4 +1,4 @@
-"""Records moved into one archive, a recording for each stream."""
+"""Moves records into one archive, with a recording for each stream."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _POLL_S = 0.2
 
 
 class RecordingTarget:
-    """A recording in an archive that this process owns; the token in its channel identifies it in later runs. A crash
-    in ``append`` leaves the first messages of it, and the recording active until the archive is opened again."""
+    """A recording in an archive that this process owns. The token in its channel identifies it in later runs. A crash
+    in ``append`` leaves the first of the messages, and an active recording, which the next opening for writing stops.
+    """
 
     def __init__(self, archive: Archive, assigned: Assigned, options: TargetOptions, reserved: str) -> None:
         self._archive = archive
@@ -127,7 +128,7 @@ def _own(folder: str, segment_length: int | None) -> Archive:
         try:
             return create(folder, exist_ok=True, **given)
         except StoreUnavailable as error:
-            # Only an owner goes away by itself; a folder that can't be written stays so.
+            # Wait only for an owner: a folder that can't be written won't become writable.
             if type(error) is not StoreUnavailable or time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_S)

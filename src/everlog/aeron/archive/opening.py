@@ -12,7 +12,7 @@ from everlog.core.options import fill
 
 
 def create(path: str | os.PathLike[str], *, exist_ok: bool = False, **options: Unpack[OptionKeywords]) -> Archive:
-    """Create an archive in a folder, and the folder if need be, and open it; ``options`` are those of
+    """Create an archive in a folder, which is made if it is missing, and open it. ``options`` are those of
     :class:`ArchiveOptions`. With ``exist_ok`` an existing archive is opened.
 
     Raises :class:`StoreExists`, :class:`UsageError`, :class:`WriteFailed`, and as :func:`open_archive`. A crash
@@ -31,8 +31,8 @@ def open_archive(path: str | os.PathLike[str], **options: Unpack[OptionKeywords]
     good frame; torn bytes after that become zeros. ``Archive.recovered`` lists what was done; ``everlog repair
     --dry-run`` shows it without doing it.
 
-    Raises :class:`NotAStore` where there is no catalog, :class:`StoreUnavailable` while another archive owns the
-    folder, :class:`UnsupportedVersion` for a catalog that has to be migrated, :class:`CorruptData` for one
-    that is damaged.
+    Raises :class:`NotAStore` if the folder has no catalog, :class:`StoreUnavailable` while another archive owns the
+    folder, :class:`UnsupportedVersion` for a catalog that must be migrated first, :class:`CorruptData` for a damaged
+    one.
     """
     return Archive.open(LocalWritableStorage(path), fill(ArchiveOptions, options))

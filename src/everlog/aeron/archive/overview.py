@@ -1,4 +1,4 @@
-"""Segment files of recordings, for an overview of many stores."""
+"""Lists the segment files of recordings, for an overview of many stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def overview(store: Store) -> StoreOverview:
     for entry in store.storage.entries():
         match = _SEGMENT.match(entry.name) if entry.is_file else None
         if match:
-            # Older releases name files by more than a position: their order is that of the names.
+            # Names with the same number, or with none, are in alphabetical order.
             number = int(match[2]) if match[2].lstrip("-") else 0
             found.setdefault(match[1], []).append((number, entry.name, entry.size))
     sizes = {stream: [size for _, _, size in sorted(files)] for stream, files in sorted(found.items())}

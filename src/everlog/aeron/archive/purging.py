@@ -1,5 +1,5 @@
-"""Frees exported frames of a recording: segments go that lie wholly before the end of what was exported; the last one
-of a recording stays. The archive must not run, because it owns the folder."""
+"""Frees exported frames of a recording: deletes the segments that lie wholly before the end of the export, but never
+the recording's last one. The archive must not run, because it owns the folder."""
 
 from __future__ import annotations
 

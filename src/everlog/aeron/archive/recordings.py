@@ -1,5 +1,4 @@
-"""The recordings of an open archive: they are started, extended, stopped and listed. Source: ArchiveConductor,
-Catalog.findLast."""
+"""Starts, extends, stops and lists the recordings of an open archive. Source: ArchiveConductor, Catalog.findLast."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ class Recordings:
         self._storage, self._options = folder.storage, folder.options
         self._catalog, self._events = folder.catalog, folder.events
         self._flush_soon = flush_soon
-        # Ids of files whose recordings the catalog has lost: no new recording gets them.
+        # Ids of segment files without a catalog entry: no new recording gets them.
         self._lost_ids = {number for number in index_segments(folder.storage.names()) if number not in folder.catalog}
 
     def start(
@@ -184,7 +183,7 @@ class Recordings:
         start = self._catalog.recording(recording_id).start_position
         self._events.publish(RecordingProgress(recording_id, start, position))
 
-    # The owner of its recorders
+    # Calls from and to the recorders
 
     def offered(self) -> None:
         """Have the offered messages written soon."""
@@ -221,12 +220,12 @@ class Recordings:
                 _log.error("recording %d: %s", recorder.recording_id, error)
 
     def renew(self) -> None:
-        """The folder is still the archive's own: let recorders write on without a check of their own."""
+        """Let recorders write without checks of their own: the archive still owns the folder."""
         for recorder in list(self.recorders.values()):  # without the lock, which may be held for long
             recorder.renew()
 
     def fence(self) -> None:
-        """The folder may be lost: each message checks from now on."""
+        """Make each message check the ownership from now on: the archive may have lost the folder."""
         with self._folder.lock:
             for recorder in self.recorders.values():
                 recorder.fence()
@@ -248,8 +247,8 @@ class Recordings:
         from_recording_id: int = 0,
         count: int | None = None,
     ) -> list[Recording]:
-        """Return the valid recordings as they are now, by id: at most ``count``, from ``from_recording_id`` on, of
-        ``stream_id`` if given, with ``channel_fragment`` in their original channel."""
+        """Return the current valid recordings by id: at most ``count``, from ``from_recording_id`` on, of ``stream_id``
+        if given, with ``channel_fragment`` in their original channel."""
         with self._folder.lock:
             self._folder.check()
             found: list[Recording] = []
@@ -263,7 +262,7 @@ class Recordings:
             return found
 
     def recording(self, recording_id: int) -> Recording:
-        """Return one recording as it is now. Raises :class:`UnknownStream`."""
+        """Return one recording's current state. Raises :class:`UnknownStream`."""
         with self._folder.lock:
             self._folder.check()
             return self._catalog.recording(recording_id)

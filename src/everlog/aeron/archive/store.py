@@ -62,8 +62,8 @@ class Options:
 
 
 class ArchiveStore(PositionalStore):
-    """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files, or what is left of
-    them."""
+    """A folder with ``archive.catalog``, ``archive-mark.dat`` and ``<id>-<position>.rec`` files; some of them may be
+    missing."""
 
     family = FAMILY
     options_class = Options
@@ -76,12 +76,13 @@ class ArchiveStore(PositionalStore):
 
     @classmethod
     def open(cls, storage: Storage, options: Mapping[str, Any]) -> Self:
-        """Reads the catalog. Raises :class:`UnsupportedVersion` for a catalog of a version above 3."""
+        """Open the folder and read the catalog. Raises :class:`UnsupportedVersion` for a catalog of a version above
+        3."""
         return cls(storage, fill(Options, options))
 
     @classmethod
     def detect(cls, storage: Storage) -> bool:
-        """Whether there is a catalog, a mark file or a segment file."""
+        """Whether the folder has a catalog, a mark file or a segment file."""
         return is_archive(storage)
 
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
@@ -92,8 +93,8 @@ class ArchiveStore(PositionalStore):
         return [self._listed(entry) for entry in self.folder.catalog.entries if every or entry.state != "DELETED"]
 
     def _listed(self, entry: CatalogEntry) -> StreamInfo:
-        """As ``stream_info``. An archive may list very many recordings: of those that are valid and stopped no more is
-        made than is looked at."""
+        """Like ``stream_info``. An archive may have very many recordings, so the details of valid, stopped ones are
+        made only when they are read."""
         start, stop = entry.start_position, entry.stop_position
         if entry.state != "VALID" or stop == NULL_POSITION:
             return self.folder.stream_info(recording_of(entry))
@@ -104,11 +105,11 @@ class ArchiveStore(PositionalStore):
     # Scans
 
     def family_columns(self, level: Level = Level.RECORD) -> tuple[Column, ...]:
-        """The same at both levels."""
+        """See :meth:`Store.family_columns`. Both levels have the same columns."""
         return COLUMNS
 
     def walk(self, stream: str, request: ScanRequest) -> Iterator[Batch]:
-        """Messages (or data frames) in position order."""
+        """See :meth:`Store.walk`. Yields messages, or data frames, in position order."""
         context = request.split.context if request.split is not None else None
         if not isinstance(context, ScanContext):
             recording = self.folder.recording(stream)
@@ -144,11 +145,13 @@ class ArchiveStore(PositionalStore):
     def splits(
         self, stream: str, *, start: int | None = None, end: int | None = None, split_bytes: int = DEFAULT_SPLIT_BYTES
     ) -> list[Split]:
-        """Some segments each, or some terms of a large one. A message belongs to the split in which it begins."""
+        """See :meth:`Store.splits`. A split is some segments, or some terms of a large segment. A message belongs to
+        the split in which it begins."""
         return split_recording(self.folder, self.folder.recording(stream), start, end, split_bytes)
 
     def split_times(self, splits: list[Split]) -> list[SplitTimes]:
-        """With times in the reserved value, those at the splits' starts."""
+        """See :meth:`Store.split_times`. If the reserved value holds times, these are the times at the splits'
+        starts."""
         if not self._times.factor:
             return super().split_times(splits)
         with contextlib.closing(SegmentReader(self.storage, splits[0].context.segments)) as reader:
@@ -175,7 +178,7 @@ class ArchiveStore(PositionalStore):
         }
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Check the catalog, the mark file, all segment files and every frame, as they are now."""
+        """Check the catalog, the mark file, all segment files and every frame, in their current state."""
         from everlog.aeron.archive.verify.archive import verify
 
         self.folder.reload()

@@ -142,7 +142,7 @@ cdef inline int64_t align32(int64_t length) noexcept nogil:
 
 
 cdef inline uint64_t first_word(uint64_t kind, uint64_t flags) noexcept nogil:
-    """Builds a header without the frame's length."""
+    """Build a header's first word without the frame's length."""
     return kind << 8 * DATA_HEADER_TYPE | flags << 8 * DATA_HEADER_FLAGS
 
 
@@ -227,7 +227,7 @@ cdef inline int64_t reserved_value_of(value) except? -1:
 
 
 def longest_of(payloads):
-    """See the twin."""
+    """The length of the longest payload, 0 if the sequence is empty."""
     cdef Py_ssize_t at = 0, longest = 0, length
     if type(payloads) is not list and type(payloads) is not tuple:
         return max(map(len, payloads), default=0)
@@ -243,7 +243,7 @@ def longest_of(payloads):
 
 
 cdef class Framer:
-    """See the twin."""
+    """Frames messages into a buffer."""
 
     cdef readonly object framing
     cdef readonly int64_t capacity, max_message_length, max_payload_length, start_position, position, length
@@ -288,14 +288,14 @@ cdef class Framer:
 
     @property
     def is_full(self):
-        """See the twin."""
+        """Whether :meth:`begin` must be called before the next message."""
         return self.is_stopped()
 
     cdef inline bint is_stopped(self) noexcept nogil:
         return self.is_padded or self.position == self.end
 
     def begin(self, position, end):
-        """See the twin."""
+        """Empty the buffer; the next frame goes to ``position``, and none passes ``end``."""
         self.framing.check_range(position, end)
         self.start_position = self.position = position
         self.length = 0
@@ -303,15 +303,15 @@ cdef class Framer:
         self.is_padded = False
 
     def view(self):
-        """See the twin."""
+        """A read-only view of the bytes framed so far, valid until the next :meth:`begin`."""
         return self.buffer[: self.length].toreadonly()
 
     def frame(self, payload, reserved_value=0):
-        """See the twin."""
+        """Frame one message. Returns false if the buffer must be emptied first."""
         return self.put_object(payload, reserved_value, None, 0) == TAKEN
 
     def ends_in_doubt(self):
-        """See the twin."""
+        """Whether a reader could mistake the last frame for one torn by a crash."""
         return self.in_doubt()
 
     cdef bint in_doubt(self) noexcept nogil:
@@ -331,7 +331,7 @@ cdef class Framer:
         return False
 
     def pad(self):
-        """See the twin."""
+        """Append a padding frame that is only a header. Returns false if there is no room for it."""
         cdef int64_t in_term = self.position & (self.term_length - 1)
         if self.is_stopped() or self.capacity - self.length < HEADER:
             return False
@@ -343,7 +343,7 @@ cdef class Framer:
         return True
 
     def frame_many(self, payloads, start, reserved_values=None):
-        """See the twin."""
+        """Frame ``payloads[start:]`` until the buffer must be emptied. Returns how many were framed."""
         cdef Reserved reserved
         cdef Py_ssize_t first, at
         cdef bint is_over = False
@@ -365,7 +365,7 @@ cdef class Framer:
         return at - first
 
     def frame_column(self, data, offsets, start, stop, reserved_values=None):
-        """See the twin."""
+        """Frame messages of a column until the buffer must be emptied. Returns how many were framed."""
         cdef Held column = Held(_inputs.contiguous(data, "data", is_cast=False))
         cdef Held places
         cdef Reserved reserved
@@ -390,7 +390,7 @@ cdef class Framer:
         return at - first
 
     def frame_block(self, block):
-        """See the twin."""
+        """Append the frames of a log buffer's block. Returns how many bytes of it were used."""
         cdef Held source = Held(_inputs.contiguous(block, "block", is_cast=False))
         cdef int64_t taken, at = 0, aligned
         with nogil:
@@ -574,7 +574,7 @@ cdef class Framer:
     cdef int put(self, const uint8_t* payload, int64_t length, int64_t reserved) noexcept nogil:
         """Write one message, or padding."""
         cdef int64_t in_term = self.position & (self.term_length - 1)
-        cdef int64_t at = self.length       # read once: other threads might change it against the rules
+        cdef int64_t at = self.length       # read once: another thread must not change it midway
         cdef int64_t rest = self.term_length - in_term, room = self.capacity - at
         cdef int64_t longest = self.max_payload_length, part, aligned, framed
         cdef uint64_t stream_and_term = self.stream_and_term(), flags = FLAG_BEGIN
@@ -690,7 +690,7 @@ cdef inline int64_t copy_more(
 
 
 cdef class Tail:
-    """See the twin."""
+    """The end of a recording that threads share."""
 
     cdef Framer framer
     cdef PyThread_type_lock mutex
@@ -718,7 +718,7 @@ cdef class Tail:
             PyThread_free_lock(self.mutex)
 
     def set_window(self, window, int64_t base):
-        """See the twin."""
+        """Store frames in ``window``, which maps the file from position ``base`` on."""
         cdef Py_buffer view
         if window is not None:
             PyObject_GetBuffer(window, &view, PyBUF_WRITABLE)
@@ -729,7 +729,7 @@ cdef class Tail:
             self.window, self.window_base, self.has_window = view, base, True
 
     def acquire(self):
-        """See the twin."""
+        """Acquire the lock."""
         cdef PyLockStatus got
         if PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
             return
@@ -741,11 +741,11 @@ cdef class Tail:
             PyErr_CheckSignals()
 
     def release(self):
-        """See the twin."""
+        """Release the lock."""
         PyThread_release_lock(self.mutex)
 
     def renew(self, double seconds):
-        """See the twin."""
+        """Keep the fast path open for ``seconds``."""
         self.until_ns = everlog_now_ns() + <int64_t>(seconds * 1e9)
 
     def __enter__(self):
@@ -756,7 +756,7 @@ cdef class Tail:
         PyThread_release_lock(self.mutex)
 
     def append(self, payload, reserved_value=0):
-        """See the twin."""
+        """Frame one message and write it. Returns the position after it, ``SLOW_PATH`` or ``FRAMED``."""
         cdef int64_t position = SLOW_PATH
         if self.fd < 0 or everlog_now_ns() > self.until_ns or not PyThread_acquire_lock(self.mutex, NOWAIT_LOCK):
             return SLOW_PATH
@@ -795,8 +795,9 @@ cdef class Tail:
         return self.written
 
     cdef inline bint store(self, int64_t at, int64_t length):
-        """See the twin. The whole first word is written last: it is aligned, as frames are in the file. The first write
-        to a page may wait for the file system, so the GIL is released."""
+        """Copy the framed bytes into the window if they are one frame and lie in it. The whole first word, which is
+        aligned as frames are, is written last. A write that may be the first to a page can wait for the file system, so
+        it releases the GIL."""
         cdef uint8_t* data = self.framer.data
         cdef uint8_t* place
         if not self.has_window or at < 0 or at > self.window.len - length:

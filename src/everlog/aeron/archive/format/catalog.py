@@ -1,8 +1,8 @@
 """``archive.catalog``: a header, then an entry for each recording. Versions 0.x to 3.x. Source: Catalog,
 aeron-archive-codecs.xml, of Aeron 1.7 to 1.53.
 
-Up to version 2 the header and each entry have 1024 bytes, and recording N has entry N. From version 3 on entries
-have variable length. An invalid entry is reported as a fault; reading continues at the next intact entry.
+Up to version 2 the header and each entry have 1024 bytes, and recording N has entry N. From version 3 on, entries have
+variable lengths. An invalid entry is reported as a fault; reading continues at the next intact entry.
 """
 
 from __future__ import annotations

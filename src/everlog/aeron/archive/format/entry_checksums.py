@@ -1,4 +1,4 @@
-"""Checksums of catalog entries: their kind, and whether they match.
+"""Checks the checksums of catalog entries: their kind, and whether they match.
 
 The real archive does not update the checksum when it recovers a stop position: it then still matches the entry before
 the recovery. Source: Catalog.

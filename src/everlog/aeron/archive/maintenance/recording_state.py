@@ -119,7 +119,7 @@ Inspect = Callable[[RecordingState, int], SegmentContent]
 """Inspects the recording's segment file that begins at a position."""
 
 
-# What is refused
+# Refusals
 
 
 def refuse(

@@ -110,8 +110,8 @@ class _Application:
             self.sync_names()
 
     def _erase(self, step: Erase) -> None:
-        """Needs no disk space. A crash between the two size changes leaves a short file, which finishing the truncation
-        lengthens."""
+        """Zero a file's end by cutting and lengthening the file, which needs no disk space. A crash in between leaves a
+        short file, which finishing the truncation lengthens."""
         with self._storage.open_writable(step.file) as file:
             if file.size() != step.segment_length or not _is_blank(file, step.offset):
                 self._cut = step

@@ -1,1 +1,1 @@
-"""What is put right in an archive's folder: after a kill when it is opened, or by ``everlog repair``."""
+"""Recovers an archive's folder when it is opened after a kill, and repairs it (``everlog repair``)."""

@@ -31,7 +31,7 @@ UNKNOWN_CHANNEL = "aeron:ipc?alias=unknown"
 UNKNOWN_SOURCE = "unknown"
 DEFAULT_MTU = 1408
 SAMPLE_BYTES = 1 << 20
-ZEROS_BEHIND = 4096
+ZEROS_AFTER = 4096
 """Fewest zeros after the last entry, so that the catalog does not look cut off before it is lengthened."""
 MAX_SKIPPED_IDS = 1 << 20
 """A next recording id further than this from the last id in use counts as damaged."""
@@ -98,8 +98,8 @@ def rebuild_catalog(storage: WritableStorage, archive: ArchiveFolder) -> Rebuild
         loses="channel, source, times and session of those found by their files" if found else "nothing",
         storage=storage,
         old=old,
-        new=data + bytes(ZEROS_BEHIND),
-        capacity=max(len(data) + ZEROS_BEHIND, DEFAULT_CAPACITY, 0 if old is None else old.size),
+        new=data + bytes(ZEROS_AFTER),
+        capacity=max(len(data) + ZEROS_AFTER, DEFAULT_CAPACITY, 0 if old is None else old.size),
     )
 
 

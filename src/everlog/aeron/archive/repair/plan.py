@@ -178,7 +178,7 @@ class _Planner:
         yield from self._lengthen(recording, segments, done)
 
     def _lengthen(self, recording: Recording, segments: SegmentMap, done: Collection[str] = ()) -> Iterator[RepairStep]:
-        """Lengthen short files in which only unrecorded space is missing: zeros would make half a frame look whole."""
+        """Lengthen short files that lack only unrecorded space: otherwise zeros would complete half a frame."""
         first, stream = segments.base(recording.start_position), str(recording.recording_id)
         short = [fault for _, fault in self._by_stream.get(stream, []) if fault.code == "segment-short"]
         lossy = {fault.file for fault in short if fault.loses != NOTHING}
@@ -249,7 +249,7 @@ class _Planner:
         the last frame."""
         last, base = segments.base(max(stop - 1, 0)), segments.base(end.stop_position)
         bases = range(base, last + 1, segments.segment_length)
-        # A damaged stop position may be terabytes away: the first missing file decides.
+        # A damaged stop position may be terabytes away, so stop at the first missing file.
         if end.stop_position >= stop or not all(self.storage.exists(segments.name(other)) for other in bases):
             return False
         names = {segments.name(other) for other in bases}

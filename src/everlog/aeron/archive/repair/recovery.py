@@ -2,8 +2,8 @@
 
 Planning changes nothing. Applying the plan works in this order; after a crash at any point, planning again finishes it:
 
-1. In the segment file that holds each end, what a crash tore, or a power cut left after a hole, becomes zeros. The file
-   is cut and lengthened again; a crash in between leaves a short file, and the same end.
+1. In the segment file that holds each end, bytes that a crash tore, or that a power cut left after a hole, become
+   zeros. The file is cut and lengthened again; a crash in between leaves a short file, and the same end.
    After a full file the next one is created if the owner died before it did: real archives treat a recording without it
    as damaged.
 2. Files that begin after the end are removed: preallocated files of zeros, or files after a hole. The one that begins

@@ -1,6 +1,5 @@
 """The steps of an archive's recovery and repair. :mod:`everlog.aeron.archive.repair.recovery` and
-:mod:`everlog.aeron.archive.repair.plan` explain their order. Wherever a step is interrupted, planning again finishes
-it."""
+:mod:`everlog.aeron.archive.repair.plan` explain their order. A new plan finishes an interrupted step."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 ArchiveMigration_0_1, _1_2, _2_3.
 
 **Result.** As the original's: segment files named by position, a catalog of version 3.0.0 without spare capacity, a
-mark file of version 3.0.0, and an empty ``migration-FROM-to-TO.dat`` for each version on the way. Three defects of the
+mark file of version 3.0.0, and an empty ``migration-FROM-to-TO.dat`` for each version in between. Three defects of the
 original are avoided: files of a recording that starts after its first segment get the position at which they begin (the
 original adds part of it twice); files of invalid recordings are renamed, too; and an archive without a mark file
 (Aeron 1.7) is migrated.

@@ -78,7 +78,7 @@ def _is(kind: type[T], value: Any) -> T:
 
 @dataclass(frozen=True, kw_only=True)
 class Undo(ToolStep):
-    """Undoes one step, if it is not undone yet. A crash leaves it undone or not, or some of several files."""
+    """Undoes one step, if it is not undone yet. A crash leaves it undone or not, or undone for some of its files."""
 
     after_crash = "the step undone or not, or some of its files: undoing again finishes"
 
@@ -148,7 +148,7 @@ def _write(step: Undo) -> bool:
 
 
 def _replace(step: Undo) -> bool:
-    """The file that was replaced is in the backup only if it came to that."""
+    """Restore a replaced file. The backup has it only if the step was applied."""
     now = list(state_of(step.storage, step.file))
     if not step.backup.exists(step.file) or now in step.how["states"]:
         return False

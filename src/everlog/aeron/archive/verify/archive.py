@@ -132,7 +132,7 @@ class Verification:
         self._check_frames(recording, context, start, end)
 
     def _check_files(self, recording: Recording, context: ScanContext, files: list[Entry]) -> None:
-        """Check sizes and positions of the segment files; missing ones are found when the frames are read."""
+        """Check sizes and positions of the segment files. Reading the frames finds missing files."""
         stream, segments = str(recording.recording_id), context.segments
         first = segments.base(recording.start_position)
         last = None if recording.stop_position is None else segments.base(max(recording.stop_position - 1, first))

@@ -1,7 +1,7 @@
 """A media driver in a child process that never outlives its parent.
 
 The parent writes a pickled :class:`Configuration` to the child's stdin and keeps the pipe open. The child stops at
-the pipe's end of file, which comes however the parent ends. The child reports on stdout with pickled tuples:
+the pipe's end of file, which comes no matter how the parent ends. The child reports on stdout with pickled tuples:
 ``("warning", text)`` any number of times, then ``("ready", pid)`` or ``("failed", error)``.
 """
 

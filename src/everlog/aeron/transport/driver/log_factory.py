@@ -1,10 +1,10 @@
 """Creates and deletes the log buffers of publications and images: files in the driver's folder, or private memory in
 simulations. Source: FileStoreLogFactory, MappedRawLog, NativeResourceAgent.
 
-A sparse file takes up memory only as it is written, and a process that writes a page for which no memory is left is
-killed by SIGBUS. So a log is created only if there is room for it and for all pages that sparse logs of this driver
-may still allocate. The blocks of a file that is not sparse are allocated at creation. A crash leaves the files; the
-next driver in the folder deletes them all.
+A sparse file takes up memory only when it is written, and SIGBUS kills a process that writes a page when no memory is
+left. So a log is created only if there is room for it and for all pages that sparse logs of this driver may still
+allocate. The blocks of a file that is not sparse are allocated at creation. A crash leaves the files; the next driver
+in the folder deletes them all.
 """
 
 from __future__ import annotations

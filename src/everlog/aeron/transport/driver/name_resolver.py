@@ -36,7 +36,7 @@ BATCH_DATAGRAMS = 16
 NEIGHBORS_TYPE, CACHE_ENTRIES_TYPE, BOOTSTRAP_TYPE = 15, 16, 21
 _V4_LENGTH, _V6_LENGTH = 4, 16
 _ENTRY_OVERHEAD = 8 + 2 + 7
-"""Bytes of an entry besides address and name: the fields before the address, the name's length, and alignment."""
+"""Bytes of an entry without its address and name: the fields before the address, the name's length, alignment."""
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class DriverNameResolver:
     def _on_entry(self, entry: ResolutionEntry, source: SocketAddress, now_ms: int) -> None:
         raw = entry.address
         if entry.is_self and not any(raw) and len(source.raw) == len(raw):
-            raw = source.raw  # the sender is bound to all its addresses: take the one it sent from
+            raw = source.raw  # the sender announced the wildcard address: use the one it sent from
         if entry.port == self._local.port and entry.name == self._own_name:
             return
         last_ms = now_ms - max(entry.age_ms, 0)

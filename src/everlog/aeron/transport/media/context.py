@@ -60,9 +60,9 @@ class EndpointCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaContext:
-    """``append_label`` and ``update_bind_address`` write a socket's bound address to a counter. ``receiver_ids`` gives
-    each receiving endpoint its id. ``epoch_ns`` is the clock for time stamps in messages, used only if a channel asks
-    for them. Lengths and ``multicast_ttl`` of 0 keep the system's defaults."""
+    """The dependencies. ``append_label`` and ``update_bind_address`` write a socket's bound address to a counter.
+    ``receiver_ids`` gives each receiving endpoint its id. ``epoch_ns`` is the clock for timestamps in messages, used
+    only if a channel requests them. Lengths and ``multicast_ttl`` of 0 keep the system's defaults."""
 
     network: Network
     counters: EndpointCounters

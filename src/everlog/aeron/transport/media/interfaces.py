@@ -58,7 +58,8 @@ Interfaces = Callable[[], Sequence[NetworkInterface]]
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInterface:
-    """``interface`` is ``None`` if any interface will do; then ``address`` is the wildcard address."""
+    """A search's result. ``interface`` is ``None`` if any interface will do; ``address`` is then the wildcard
+    address."""
 
     interface: NetworkInterface | None
     address: SocketAddress
@@ -93,7 +94,7 @@ class InterfaceSearch:
     host: str = ""
 
     def resolve(self, is_multicast: bool, family: int, interfaces: Interfaces) -> ResolvedInterface:
-        """Find the interface; of several, one that is no loopback, with the longest prefix. Raises
+        """Find the interface. If several match, a non-loopback one with the longest prefix wins. Raises
         :class:`~everlog.aeron.channel_uri.InvalidChannel` if no interface matches."""
         del family
         if not is_multicast and self.address.is_any:

@@ -25,13 +25,12 @@ _V6_WITHOUT_PORT = re.compile(r"\[[0-9a-fA-F:]*(?:%[0-9a-zA-Z_.~-]*)?(?:\]:?)?",
 _MAX_PORT_DIGITS = 9
 _MAX_INT32 = (1 << 31) - 1
 _CONTROL_RESOLVER = "io.aeron.driver.TimeTrackingNameResolver"
-"""The class that Java names if a ``control`` is not resolved: the one that measures the time, not the resolver in
-it."""
+"""The class that Java names if a ``control`` is not resolved: the wrapper that measures the time, not the resolver."""
 LOOPBACK = "127.0.0.1"
 
 
 class NameResolver(Protocol):
-    """Resolves names; may be asked for the same name again later."""
+    """Resolves names. Channels may request the same name again later, because its address may have changed."""
 
     @property
     def name(self) -> str:
@@ -50,11 +49,11 @@ class DefaultNameResolver:
     name = "io.aeron.driver.DefaultNameResolver"
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """The name itself."""
+        """Return the name itself."""
         return name
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """The first result of ``getaddrinfo``. An empty host is this machine, as in Java."""
+        """Return the first result of ``getaddrinfo``. An empty host is this machine, as in Java."""
         literal = numeric(host or LOOPBACK)
         if literal is not None:
             return literal
@@ -80,12 +79,12 @@ class TableNameResolver:
         self._beyond = beyond
 
     def lookup(self, name: str, parameter: str, is_re_lookup: bool) -> str:
-        """The table's entry, if it has a port."""
+        """Return the table's entry if it has a port, else the name itself."""
         found = self.table.get(name, "")
         return found if ":" in found else name
 
     def resolve(self, host: str, parameter: str, is_re_resolution: bool) -> str | None:
-        """The table's entry, or the next resolver's result."""
+        """Return the table's entry, or the next resolver's result."""
         found = numeric(self.table.get(host, host))
         if found is None and self._beyond is not None:
             return self._beyond.resolve(host, parameter, is_re_resolution)
@@ -119,7 +118,7 @@ def parse_port(digits: str, parameter: str, value: str) -> int:
 
 
 def _format_error(value: str) -> str:
-    """The error of Java's parser, which reads a value with a numeric port, or without one, as IPv4."""
+    """The error text of Java's parser, which reads a value with a numeric port, or without a port, as IPv4."""
     _, colon, port = value.partition(":")
     if not port or not colon:
         return f"address:port is required for ipv4: {value}"

@@ -1,4 +1,4 @@
-"""Opens UDP sockets. Simulations replace it by :mod:`everlog.testing.network.simulated`."""
+"""Opens UDP sockets. Simulations use :mod:`everlog.testing.network.simulated` instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from everlog.layout import Readable
 
 T = TypeVar("T")
 ASK_ALL = 5
-"""Up to this number of sockets, all are read without asking the system which have data. Source: UdpTransportPoller."""
+"""Up to this number, all sockets are read without asking the system which ones have data. Source: UdpTransportPoller.
+"""
 _GROUP_V6 = Struct("@16sI")
 _GROUP_V4 = Struct("@4s4si")
 _V4_ALL_GROUPS, _V6_ALL_GROUPS = 49, 29
@@ -28,9 +29,9 @@ _V4_ALL_GROUPS, _V6_ALL_GROUPS = 49, 29
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketSettings:
-    """Settings of a socket. ``bind`` is its own address, port 0 for any; ``connect`` its only peer; ``group`` the
-    multicast group it receives, on ``interface``, which also sends to groups. Lengths and ``ttl`` of 0 keep the
-    system's defaults."""
+    """Settings of a socket. ``bind`` is its own address (port 0 means any port), ``connect`` its only peer, ``group``
+    the multicast group that it receives. ``interface`` is used to receive the group and to send to groups. Lengths and
+    ``ttl`` of 0 keep the system's defaults."""
 
     family: int
     bind: SocketAddress | None = None
@@ -157,7 +158,7 @@ def _fileno(sock: UdpSocket) -> int:
 
 
 def _apply(sock: socket.socket, settings: SocketSettings) -> None:
-    """The order matters: address sharing must be set before binding."""
+    """Apply the settings. Address sharing must be set before the socket is bound."""
     if settings.reuse_address:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if settings.bind is not None:
@@ -180,8 +181,8 @@ def _apply(sock: socket.socket, settings: SocketSettings) -> None:
 
 
 def _join(sock: socket.socket, group: SocketAddress, interface: NetworkInterface | None) -> None:
-    """Receive this group, but not groups that other sockets of the machine joined on the same port, which is Linux's
-    default."""
+    """Receive this group only. Linux's default also delivers groups that other sockets of the machine joined on the
+    same port."""
     index = 0 if interface is None else interface.index
     if group.is_ipv6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, _GROUP_V6.pack(group.raw, index))
@@ -189,7 +190,7 @@ def _join(sock: socket.socket, group: SocketAddress, interface: NetworkInterface
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, _GROUP_V4.pack(group.raw, bytes(4), index))
     if sys.platform == "linux":
         level, option = (socket.IPPROTO_IPV6, _V6_ALL_GROUPS) if group.is_ipv6 else (socket.IPPROTO_IP, _V4_ALL_GROUPS)
-        with suppress(OSError):  # an old kernel: endpoints look at sessions and streams anyway
+        with suppress(OSError):  # an old kernel; endpoints check sessions and streams anyway
             sock.setsockopt(level, option, 0)
 
 

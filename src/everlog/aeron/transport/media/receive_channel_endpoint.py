@@ -66,7 +66,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         self._control_address = channel.local_control
         self._time_of_last_activity_ns = now_ns
 
-    # The conductor's
+    # For the conductor
 
     @property
     def status(self) -> int:
@@ -327,7 +327,7 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         reception_delta_ns: int,
         is_reply: bool,
     ) -> None:
-        """The same, to one address."""
+        """Like :meth:`send_rtt_measurement`, to one address."""
         frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, is_reply)
         self.send_to_transport(frame, index, address)
 

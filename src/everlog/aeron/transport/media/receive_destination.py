@@ -1,4 +1,4 @@
-"""One destination of a subscription with several: its own sockets and control address. Source: Aeron,
+"""One destination of a multi-destination subscription, with its own sockets and control address. Source: Aeron,
 ReceiveDestinationTransport."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from everlog.kernel.socket_address import SocketAddress
 
 
 class ReceiveDestinationTransport(UdpTransport):
-    """``lengths`` are those of the subscription's endpoint. The counter is closed with it."""
+    """A destination's transport. ``lengths`` are the socket buffer lengths of the subscription's endpoint. The counter
+    is closed with the transport."""
 
     def __init__(
         self,

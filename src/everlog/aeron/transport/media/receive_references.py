@@ -1,5 +1,5 @@
-"""Reference counts of a receiving endpoint: subscriptions by stream, by stream and session, those that wait for a
-response, and images. Source: Aeron, ReceiveChannelEndpoint."""
+"""Counts the users of a receiving endpoint: subscriptions by stream, by stream and session, subscriptions that wait for
+a response, and images. Source: Aeron, ReceiveChannelEndpoint."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReceiveReferences:
         return self._responses[stream_id]
 
     def dec_response_ref_to_stream(self, stream_id: int) -> int:
-        """Remove one; returns the count."""
+        """Remove a subscription that waits for a response; returns the count."""
         return _less(self._responses, stream_id)
 
     def inc_ref_images(self) -> None:

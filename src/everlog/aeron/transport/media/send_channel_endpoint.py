@@ -1,6 +1,6 @@
 """Sends the publications of one channel and receives their receivers' answers. Source: SendChannelEndpoint.
 
-The conductor opens and closes it; in between only the sender's thread uses it.
+The conductor opens and closes it; in between, only the sender's thread uses it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from everlog.kernel.udp import Datagrams
 _READ_KINDS = frozenset(
     (wire.TYPE_NAK, wire.TYPE_SM, wire.TYPE_ERR, wire.TYPE_SETUP, wire.TYPE_RTTM, wire.TYPE_RES, wire.TYPE_RSP_SETUP)
 )
-"""Checked before a frame is decoded: raising an error for each datagram of a flood would cost ten times as much."""
+"""The kinds of frames that are decoded. Checked before decoding, because raising an error for each datagram of a flood
+would cost ten times as much."""
 
 
 class Publication(Protocol):
@@ -68,8 +69,9 @@ class Publication(Protocol):
 
 
 class SendChannelEndpoint(UdpTransport):
-    """``status_indicator`` reports the channel's status to clients; ``local_socket_address_indicator`` and
-    ``destinations_counter`` are set before :meth:`open_channel`, if used. All counters are closed with the endpoint."""
+    """The endpoint of one channel. ``status_indicator`` reports the channel's status to clients.
+    ``local_socket_address_indicator`` and ``destinations_counter``, if used, are set before :meth:`open_channel`. All
+    counters are closed with the endpoint."""
 
     def __init__(self, channel: UdpChannel, status_indicator: AtomicCounter, context: MediaContext) -> None:
         has_peer = not channel.is_multi_destination and not channel.is_response_control_mode
@@ -94,11 +96,11 @@ class SendChannelEndpoint(UdpTransport):
             wire.ResponseSetup: self._on_response_setup,
         }
 
-    # The conductor's
+    # For the conductor
 
     @property
     def destinations_counter(self) -> AtomicCounter | None:
-        """The counter for the number of destinations; ``None`` for a channel with a single one."""
+        """The counter of the number of destinations; ``None`` for a channel with a single destination."""
         return None if self._destinations is None else self._destinations.counter
 
     @destinations_counter.setter
@@ -109,7 +111,7 @@ class SendChannelEndpoint(UdpTransport):
 
     @property
     def destination_count(self) -> int:
-        """The current number of destinations of a channel with several."""
+        """The current number of destinations of a multi-destination channel."""
         return 0 if self._destinations is None else len(self._destinations)
 
     @property
@@ -175,7 +177,7 @@ class SendChannelEndpoint(UdpTransport):
         if self._manual is None:
             raise InvalidChannel("channel does not allow manual control")
 
-    # The sender's
+    # For the sender
 
     def register(self, publication: Publication) -> None:
         """Route answers to this publication to it."""
@@ -293,7 +295,7 @@ class SendChannelEndpoint(UdpTransport):
             self._connect_address = new_address
             self.status_indicator.set_release(ACTIVE)
 
-    # What receivers answer
+    # Answers of receivers
 
     def poll(self, batch: Datagrams, now_ns: int) -> int:
         """Read one batch of datagrams and return the bytes. Invalid frames are counted and skipped. Raises

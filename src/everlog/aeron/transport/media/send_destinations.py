@@ -1,4 +1,4 @@
-"""Destinations of a publication with several: set manually, or by the receivers' status messages. Source: Aeron,
+"""Destinations of a multi-destination publication: set manually, or by the receivers' status messages. Source: Aeron,
 ManualSndMultiDestination, DynamicSndMultiDestination."""
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class DynamicDestinations(Destinations):
         return True
 
     def registration_id_of(self, error: ErrorFrame, source: SocketAddress) -> int:
-        """Dynamic destinations have no registration."""
+        """Return -1: dynamic destinations have no registration."""
         return NO_REGISTRATION
 
     def _live(self, now_ns: int) -> list[Destination]:

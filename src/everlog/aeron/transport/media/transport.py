@@ -17,8 +17,8 @@ from everlog.kernel.udp import Datagrams
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """``group`` is the multicast group to receive; ``bind`` the own address of any other channel; ``connect`` the only
-    peer."""
+    """A channel's addresses: ``group`` is the group that a multicast channel receives, ``bind`` the own address of any
+    other channel, ``connect`` the only peer, if any."""
 
     group: SocketAddress
     bind: SocketAddress
@@ -27,14 +27,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class BufferLengths:
-    """The socket's multicast TTL; 0 is the system's default."""
+    """The requested lengths of a socket's receive and send buffers, in bytes; 0 is the system's default."""
 
     rcvbuf: int
     sndbuf: int
 
     @classmethod
     def of(cls, channel: UdpChannel, context: MediaContext) -> BufferLengths:
-        """The channel's value, or else the driver's."""
+        """The channel's lengths; the driver's for those that the channel does not give."""
         return cls(
             channel.socket_rcvbuf_length or context.socket_rcvbuf_length,
             channel.socket_sndbuf_length or context.socket_sndbuf_length,
@@ -77,12 +77,12 @@ class UdpTransport:
 
     @property
     def socket_rcvbuf_length(self) -> int:
-        """Requested bytes; 0 is the system's default."""
+        """The requested length of the receive buffer, in bytes; 0 is the system's default."""
         return self._lengths.rcvbuf
 
     @property
     def socket_sndbuf_length(self) -> int:
-        """Requested bytes; 0 is the system's default."""
+        """The requested length of the send buffer, in bytes; 0 is the system's default."""
         return self._lengths.sndbuf
 
     @property
@@ -95,7 +95,7 @@ class UdpTransport:
         return 0 if self._receive_socket is None else self._receive_socket.receive(batch)
 
     def send_to(self, data: bytes, address: SocketAddress | None) -> int:
-        """Send one datagram. Returns its bytes, or 0 if it was not sent. ``errors`` gets what the system refuses."""
+        """Send one datagram. Returns its bytes, or 0 if it was not sent. The system's errors are recorded."""
         if self._send_socket is None:
             return 0
         try:
@@ -141,7 +141,7 @@ class UdpTransport:
         group: SocketAddress | None = None,
     ) -> SocketSettings:
         if bind is not None and bind.is_any and self._channel.family == socket.AF_INET6:
-            # Any address is written as IPv4's, whatever the channel's family is.
+            # Channels write the wildcard address as IPv4's; an IPv6 socket needs IPv6's.
             bind = SocketAddress("::", bind.port)
         return SocketSettings(
             family=self._channel.family,

@@ -23,7 +23,7 @@ from everlog.kernel.socket_address import SocketAddress
 
 ENDPOINT, CONTROL, CONTROL_MODE = "endpoint", "control", "control-mode"
 RESERVED_VALUE_OFFSET = -8
-"""Of a time stamp that goes into a frame's reserved value: from the payload's start."""
+"""The offset, from the payload's start, of a timestamp that goes into a frame's reserved value."""
 MAX_TTL = 255
 _ANY_V4, _ANY_V6 = SocketAddress("0.0.0.0", 0), SocketAddress("::", 0)
 _unique = itertools.count()
@@ -83,7 +83,7 @@ class UdpChannel:
 
     @property
     def has_tag(self) -> bool:
-        """Whether the channel has an explicit endpoint."""
+        """Whether the channel has a tag."""
         return self.tag is not None
 
     @property

@@ -272,7 +272,7 @@ def clean(Memory term, int64_t offset, int64_t length):
 
 
 cdef inline int index_of(int32_t term_count) noexcept nogil:
-    # Of a count that may be a hostile negative number.
+    # The count may be negative in a damaged log.
     cdef int index = term_count % TERM_COUNT
     return index + TERM_COUNT if index < 0 else index
 

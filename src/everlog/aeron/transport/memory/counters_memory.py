@@ -79,7 +79,7 @@ class Counters:
         values.put_i64(value_at + _REFERENCE, reference_id)
         values.put_i64_release(value_at, value)
         self.set_label(counter_id, label)
-        # Last: who sees the state sees all of it.
+        # Written last: a reader that sees the state sees the whole counter.
         metadata.put_i32_release(at, ALLOCATED)
         self._allocated.add(counter_id)
         return AtomicCounter(self, counter_id)

@@ -40,7 +40,7 @@ class DistinctErrorLog:
                 if at is None:
                     return False
                 self._offsets[key] = at
-        # Readers look at the time first: 0 says that an entry is not whole yet.
+        # The time is written last: to readers, 0 marks an incomplete entry.
         self._memory.get_and_add_i32(at + _COUNT, 1)
         self._memory.put_i64_release(at + _LAST, now_ms)
         return True
@@ -70,7 +70,7 @@ def _identity(error: BaseException) -> Iterator[Hashable]:
 
 
 def _text(error: BaseException | str, first_line: str | None) -> bytes:
-    """The message first, as in Java: tools show the first line."""
+    """The error's text, its message first, as in Java: tools show the first line."""
     if isinstance(error, str):
         return error.encode("utf-8", "replace")
     said = traceback.format_exception_only(error)

@@ -291,7 +291,7 @@ def is_connected(metadata: Memory) -> bool:
 
 
 def set_is_connected(metadata: Memory, value: bool) -> None:
-    """Write it with release order."""
+    """Write whether the publication has subscribers, with release order."""
     metadata.put_i32_release(_CONNECTED, 1 if value else 0)
 
 
@@ -301,7 +301,7 @@ def active_transport_count(metadata: Memory) -> int:
 
 
 def set_active_transport_count(metadata: Memory, count: int) -> None:
-    """Write it with release order."""
+    """Write an image's number of live transports, with release order."""
     metadata.put_i32_release(_TRANSPORTS, count)
 
 

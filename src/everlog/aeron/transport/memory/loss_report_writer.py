@@ -57,7 +57,7 @@ class LossReport:
             stream_id=stream_id,
         )
         memory.write(at, entry + texts)
-        # Last: readers take an entry with a count of 0 for the report's end.
+        # The count is written last: to readers, a count of 0 marks the report's end.
         memory.put_i64_release(at + _COUNT, 1)
         self._next = align(at + LossEntry.size + len(texts), ENTRY_ALIGNMENT)
         return LossReportEntry(memory, at)

@@ -94,7 +94,7 @@ class ManyToOneRingBuffer:
         """Take a correlation id, unique among all clients and requests of this driver."""
         return self._memory.get_and_add_i64(self._correlation, 1)
 
-    # Writing, many at the same time
+    # Writing, for any number of processes at a time
 
     def write(self, type_id: int, data: bytes) -> bool:
         """Write a record. Returns ``False`` if the buffer is full. Raises :class:`UsageError` for a type below 1 or a
@@ -157,7 +157,7 @@ class ManyToOneRingBuffer:
         memory.put_i32(at + _TYPE, PADDING)
         memory.put_i32_release(at, length)
 
-    # Reading, one alone
+    # Reading, for a single process
 
     def read(self, handler: Callable[[int, bytes], None], limit: int = NO_LIMIT) -> int:
         """Pass at most ``limit`` records, type id and payload, to ``handler``. Returns their number. One call reads up
@@ -208,7 +208,7 @@ class ManyToOneRingBuffer:
             return self._unblocked(at, min(-length, self.capacity - at))
         if length > 0:
             return False
-        # Its writer died before it wrote any length: the record reaches up to the next one that is there.
+        # The writer died before it wrote the length: the record reaches up to the next one that has a length.
         tail_at = tail & self._mask & -RECORD_ALIGNMENT
         for next_at in range(at + RECORD_ALIGNMENT, tail_at if tail_at > at else self.capacity, RECORD_ALIGNMENT):
             if memory.get_i32_acquire(next_at):
@@ -216,7 +216,7 @@ class ManyToOneRingBuffer:
         return False
 
     def _is_zero(self, start: int, end: int) -> bool:
-        """Whether there are still no lengths: a slow writer may have written one since."""
+        """Whether all lengths are still zero: a slow writer may have written one since."""
         return not any(self._memory.get_i32_acquire(at) for at in range(end - RECORD_ALIGNMENT, start - 1, -8))
 
     def _unblocked(self, at: int, length: int) -> bool:

@@ -108,8 +108,8 @@ def _allocated(fd: int, length: int) -> Memory:
 
 
 def _on_huge_pages(fd: int, length: int) -> Memory:
-    """Map a new file, with huge pages if the kernel grants them. It does so for blocks that already have a page. Those
-    are allocated by writing, not by touching, so that a full file system is an error."""
+    """Map a new file, with huge pages if the kernel grants them, which it does only for blocks that already have a
+    page. The pages are allocated by writing to the file, not to its memory, so that a full file system is an error."""
     os.ftruncate(fd, length)
     memory = Memory.map(fd, length)
     whole = length - length % HUGE_PAGE

@@ -278,7 +278,7 @@ def _is_padding(term: Memory, at: int) -> bool:
 
 
 def _put_padding(metadata: Memory, term: Memory, at: int, term_id: int, length: int) -> None:
-    """A padding frame with the stream's header. Its length comes last."""
+    """Write a padding frame with the stream's header, its length last."""
     header = bytearray(metadata.read(_DEFAULT_HEADER, HEADER_LENGTH))
     header[_TYPE : _TYPE + 2] = TYPE_PADDING.to_bytes(2, "little")
     header[_TERM_OFFSET : _TERM_OFFSET + 4] = at.to_bytes(4, "little")

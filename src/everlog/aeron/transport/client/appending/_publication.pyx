@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Appending to logs, compiled. Twin: :mod:`everlog.aeron.transport.client.appending.publication_twin`, which says what each does and why. What
-is done with the log is in ``_appends.pxd``."""
+"""Appends messages to logs, compiled. Twin: :mod:`everlog.aeron.transport.client.appending.publication_twin`, which
+documents each function. ``_appends.pxd`` has the work on the log itself."""
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -100,7 +100,7 @@ cdef class BufferClaim:
         cdef char* frame
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            frame = self._frame()  # after getting the buffer: getting a program's own buffer may end the claim
+            frame = self._frame()  # after getting the buffer: Python code of the program may end the claim there
             if at < 0 or at > self._length - view.len:
                 raise IndexError(f"{view.len} bytes at {at} of a claim of {self._length}")
             memcpy(frame + HEADER + at, view.buf, view.len)
@@ -151,7 +151,7 @@ cdef class Appender:
         self.metadata = log.metadata
         self.limit = limit
         self.limit_offset = limit_offset
-        limit.get_i64_acquire(limit_offset)  # it is there
+        limit.get_i64_acquire(limit_offset)  # raises an error for a wrong offset
         for memory in (self.term_0, self.term_1, self.term_2, self.metadata):
             if not memory.writable:
                 raise TypeError("this memory is read-only")
@@ -241,7 +241,7 @@ cdef class Appender:
         return self.offer(b"".join(parts), reserved_value)
 
     cdef int64_t _append_one(self, object data, int64_t reserved) except? -1:
-        # A message, once it is open. Its code, if it was not appended, is the caller's to look at.
+        # Appends a message to an open publication. Returns the new position, or a code that the caller handles.
         cdef Py_buffer view
         cdef Part part
         cdef Place* place = self._place()
@@ -253,7 +253,7 @@ cdef class Appender:
             return append_concurrent(&self.view, &part, reserved)
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            if not self.is_open or self.busy:  # whose buffer it is may have run
+            if not self.is_open or self.busy:  # getting the buffer may have run Python code
                 return CLOSED
             part.data = <const char*>view.buf
             part.length = view.len
@@ -271,7 +271,7 @@ cdef class Appender:
         cdef Place* place = self._place()
         cdef PyObject* item
         rows = messages if type(messages) is list else list(messages)
-        # Behind that: a sequence of the program's own may close this, or let others in that do.
+        # Check after that: a sequence's own Python code, or a thread that it lets run, may have closed this.
         if not self.is_open:
             return CLOSED
         if start < 0:
@@ -336,7 +336,7 @@ cdef class Appender:
                     return CLOSED
                 if self.busy:
                     raise _twin.in_use()
-                # The memory lives on if another thread closes this during the call; an exclusive one lets no other in.
+                # Keeps the memory if another thread closes this during the call. An exclusive one admits no other.
                 held = (self.term_0, self.term_1, self.term_2, self.metadata, self.limit)
                 view = self.view
                 self.busy = place != NULL

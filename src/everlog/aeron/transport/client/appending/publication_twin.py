@@ -75,7 +75,7 @@ class Appender(ABC):
         self._metadata = log.metadata
         self._limit: Memory | None = limit
         self._limit_offset = limit_offset
-        limit.get_i64_acquire(limit_offset)  # it is there
+        limit.get_i64_acquire(limit_offset)  # raises an error for a wrong offset
         if not all(memory.writable for memory in (*self._terms, self._metadata)):
             raise TypeError("this memory is read-only")
         self.session_id, self.stream_id = self._shape.session_id, self._shape.stream_id
@@ -255,7 +255,7 @@ class Appender(ABC):
         return BACK_PRESSURED if self.is_connected else NOT_CONNECTED
 
     def _read_tail(self) -> tuple[int, int, int] | int:
-        """Index of the active term, its id, and bytes claimed in it; or a code while another publisher rotates the
+        """The active term's index and id, and the bytes claimed in it; or a code while another publisher rotates the
         log."""
         count = self._metadata.get_i32_acquire(_ACTIVE_TERM_COUNT)
         if count < 0:

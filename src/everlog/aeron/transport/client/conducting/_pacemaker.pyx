@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The client's heartbeat thread, without the GIL. The twin :mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`
-documents it."""
+"""The client's heartbeat thread, without the GIL. Twin:
+:mod:`everlog.aeron.transport.client.conducting.pacemaker_twin`, which documents it."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
@@ -80,7 +80,7 @@ cdef class Pacemaker:
         self._limit_ns = limit_ns
         self._last_ns = _now_ns(CLOCK_MONOTONIC)
         self._state = RUNNING
-        self._wake_reader, self._wake_writer = os.pipe()  # closed in programs that this one starts
+        self._wake_reader, self._wake_writer = os.pipe()  # child programs don't inherit it
 
     def __dealloc__(self):
         if self._wake_reader >= 0:

@@ -41,7 +41,7 @@ cdef object COMMIT = Action.COMMIT
 
 cdef class ImageReader:
     cdef Memory term_0, term_1, term_2, metadata, counter
-    cdef char* _at              # of the counter of its position
+    cdef char* _at              # address of the subscriber position's counter
     cdef bint is_open
     cdef bint busy
     cdef readonly int64_t term_buffer_length
@@ -55,12 +55,12 @@ cdef class ImageReader:
     cdef int64_t final_end_of_stream
     cdef bint final_revoked
     cdef Header header
-    # The fragments of a message whose last one has not come, for poll_columns.
+    # For poll_columns: the fragments of a message whose last one has not arrived.
     cdef Buffer pending
     cdef int64_t pending_used
     cdef int64_t pending_position
     cdef int64_t pending_reserved
-    cdef int64_t pending_next   # where the next fragment must be; -1: there is no such message
+    cdef int64_t pending_next   # position of the next fragment; -1 without such a message
 
     def __init__(self, log, Memory position not None, int64_t position_offset):
         shape = LogShape.of(log)
@@ -146,7 +146,7 @@ cdef class ImageReader:
         return self.term_0 if index == 0 else self.term_1 if index == 1 else self.term_2
 
     cdef int64_t _length_at(self, const char* term, int64_t offset, bint is_first) except -1:
-        # The frame's length, or 0. Raises for a damaged one only if it is the first of a poll.
+        # The frame's length, or 0. A damaged length raises an error only if it is the first of a poll.
         cdef int64_t length = acquire_i32(term + offset)
         if length <= 0:
             return 0
@@ -157,7 +157,7 @@ cdef class ImageReader:
         return length
 
     cdef Header _header(self, const char* frame, int64_t position):
-        # The one of the fragment before, unless the handler kept it.
+        # Reuses the previous fragment's header object, unless the handler kept it.
         cdef Header header = self.header
         if Py_REFCNT(header) > 2:
             header = Header.__new__(Header)
@@ -190,7 +190,7 @@ cdef class ImageReader:
         offset = position & (self.term_buffer_length - 1)
         begin = position - offset
         limit = min(self.term_buffer_length, limit_position - begin)
-        term = self._term(position)  # lives on if the handler closes the image
+        term = self._term(position)  # keeps the memory if the handler closes the image
         assembler = whole = None
         if type(handler) is FragmentAssembler:
             assembler, whole = handler, handler.handler
@@ -373,7 +373,7 @@ cdef class ImageReader:
                     outcome = read_whole_messages(&stretch)
                 position = stretch.begin + stretch.offset
                 if outcome == FULL and stretch.rows_left == columns.max_rows:
-                    # One message alone that is longer than the buffer.
+                    # The first message is longer than the buffer.
                     stretch.capacity = load_i32(stretch.term + stretch.offset) - HEADER
                     columns._grow_data(stretch.used, stretch.capacity + COPY_SLACK)
                     stretch.data = columns._data.data
@@ -395,7 +395,7 @@ cdef class ImageReader:
         return columns.row_count
 
     cdef int64_t _read_odd(self, MessageColumns columns, Stretch* stretch) except -1:
-        # Padding or a fragment; gives what it takes, 0 where there is no room for the message, or it is damaged.
+        # Reads padding or a fragment. Returns its bytes in the term, or 0 if it is damaged or the message does not fit.
         cdef const char* frame = stretch.term + stretch.offset
         cdef bint is_first = stretch.rows_left == columns.max_rows
         cdef int64_t length = self._length_at(stretch.term, stretch.offset, is_first), payload, whole

@@ -46,7 +46,7 @@ cdef class MessageColumns:
         return 0
 
     cdef int _reset(self) except -1:
-        # A buffer that somebody still looks at is theirs.
+        # Replace a buffer that still has exported views.
         self.row_count = 0
         self.byte_count = 0
         if self._data is None or Py_REFCNT(self._data) > 1:
@@ -89,7 +89,7 @@ cdef class MessageColumns:
 
 
 cdef int read_whole_messages(Stretch* stretch) noexcept nogil:
-    # Messages that are one frame, until something else comes.
+    # Reads messages of one frame each, up to the first other frame.
     cdef const char* frame
     cdef const char* term = stretch.term
     cdef int64_t offset = stretch.offset, used = stretch.used, length, aligned, end = stretch.term_length

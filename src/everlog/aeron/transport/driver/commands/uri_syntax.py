@@ -4,7 +4,7 @@
 | ----------- | ----------- | --------------------------------- |
 | media       | ``?``       | key                               |
 | media       | ``: | =``   | refused                           |
-| key         | ``=``       | value; refused where it is empty  |
+| key         | ``=``       | value; refused if it is empty     |
 | key         | ``|``       | refused                           |
 | value       | ``|``       | key                               |
 

@@ -69,7 +69,8 @@ def duration_ns(uri: ChannelUri, name: str, default: int) -> int:
 
 
 def _as_generic(error: InvalidChannel) -> CommandRefused:
-    """Java's driver parses these values together with the URI, so its error is not an invalid channel."""
+    """Convert an error to a generic one: Java's driver parses these values together with the URI, so it does not report
+    an invalid channel."""
     return as_refused(error) if error.java is None else generic(error.java)
 
 

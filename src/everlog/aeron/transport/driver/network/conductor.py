@@ -147,7 +147,7 @@ class NetworkConductor:
     # Callbacks of publications and images
 
     def cleanup_spies(self, publication: NetworkPublication) -> None:
-        """Unlink the spies of a publication that they have read, or that is revoked."""
+        """Unlink the spies of a publication that is revoked, or that they have read to its end."""
         self._spies.cleanup(publication)
 
     def cleanup_publication(self, publication: NetworkPublication) -> None:

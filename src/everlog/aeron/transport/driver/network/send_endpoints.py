@@ -21,7 +21,7 @@ class SendEndpoints(Endpoints[SendChannelEndpoint]):
 
     def find(self, channel: UdpChannel) -> SendChannelEndpoint | None:
         """Find a channel's endpoint by its tag or its addresses. Raises :class:`CommandRefused` if it is closing, or if
-        an unknown tag is all that the channel has."""
+        the channel has only a tag, which is unknown."""
         if channel.has_tag:
             for endpoint in self._endpoints:
                 if endpoint.matches_tag(channel):

@@ -28,7 +28,7 @@ cdef enum:
     VERSION_OFFSET = 4
     RESERVED_VALUE_OFFSET = 24
     MIN_TABLE = 16
-    FEW = 8             # so few datagrams take less time than releasing and regaining the GIL
+    FEW = 8             # up to this number, datagrams take less time than releasing and regaining the GIL
     CONTROL_TYPES = 0x8FC   # a bit for each of 2..7 and 11
 
 cdef int64_t NO_TIME = <int64_t>(<uint64_t>1 << 63)

@@ -115,8 +115,8 @@ class SharedState:
     ``has_unicast_eos`` and ``has_sender_released``. Both write ``is_connected``, which follows from the others. The
     conductor writes the rest.
 
-    Counters publish positions and limits to other processes, which could overwrite them; the driver relies only on the
-    values here."""
+    Counters publish positions and limits to other processes, which could overwrite them, so the driver relies only on
+    the values here."""
 
     sender_position: int = 0
     has_receivers: bool = False
