@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import random
+import selectors
 from pathlib import Path
 
 import pytest
 
+from everlog.aeron.archive.recording.options import DurabilityName
 from everlog.testing.soak import archive as archive_soak
-from everlog.testing.soak.archive import ACKNOWLEDGED, CHANNEL, STARTED, STREAM_ID, Soak, main, payload_of
+from everlog.testing.soak.archive import (
+    ACKNOWLEDGED,
+    CHANNEL,
+    STARTED,
+    STREAM_ID,
+    Result,
+    Soak,
+    Watched,
+    main,
+    payload_of,
+)
 
 
 @pytest.mark.long
@@ -51,6 +63,31 @@ def test_the_soak_complains_of_what_it_is_to_find(tmp_path: Path, monkeypatch: p
         "that nobody recorded",
     ):
         assert words in complaints
+
+
+def test_a_worker_may_be_killed_before_it_reports_its_new_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first start dies without a word about recording 0; the second one extends it."""
+
+    def work(folder: str, durability: DurabilityName, start: int, news: int) -> None:
+        archive = archive_soak.open_to_record(folder, durability)
+        if start == 0:
+            archive.start_recording(CHANNEL, STREAM_ID)
+        else:
+            position = archive.extend_recording(0).append(payload_of((0, start, 0)))
+            os.write(news, b"%d 0 %d 0 %d\n" % (ACKNOWLEDGED, start, position))
+        os.kill(os.getpid(), 9)
+
+    monkeypatch.setattr(archive_soak, "record_messages", work)
+    result = Result()
+    watched = Watched(str(tmp_path / "archive"), "written", result)
+    with selectors.DefaultSelector() as selector:
+        for _ in range(2):
+            watched.worker.start(selector)
+            watched.worker.end(selector, None)
+            watched.check()
+    assert (result.complaints, result.acknowledged) == ([], 1)
 
 
 def test_the_command_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

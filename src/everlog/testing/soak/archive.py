@@ -168,8 +168,10 @@ class Watched:
             self._acknowledged.setdefault(report[1], {})
             return
         _, recording_id, start, number, position = report
-        self._result.acknowledged += number - self._acknowledged[recording_id].get(start, -1)
-        self._acknowledged[recording_id][start] = number
+        # The worker may have been killed between the new recording and its report, and extends that recording now.
+        acknowledged = self._acknowledged.setdefault(recording_id, {})
+        self._result.acknowledged += number - acknowledged.get(start, -1)
+        acknowledged[start] = number
         self._positions[recording_id] = position
 
     def check(self) -> None:
