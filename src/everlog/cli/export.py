@@ -19,6 +19,7 @@ from everlog.cli.records import JsonLines
 from everlog.cli.text import print_error
 from everlog.core.batch import Batch
 from everlog.core.columns import Column
+from everlog.core.counting import counted
 from everlog.core.store import Level, Store
 from everlog.errors import MissingDependency, UsageError
 
@@ -63,7 +64,7 @@ def export(path: str, family: str | None, out: str, kind: str | None, **given: A
         with _named_when_complete(target, given["force"]) as file, WRITERS[kind](file, table) as sink:
             count = _copy(store, table, given, sink, faults)
     faults.close()
-    print_error(f"wrote {count} record{'' if count == 1 else 's'} as {kind} to {out}")
+    print_error(f"wrote {counted(count, 'record')} as {kind} to {out}")
     return faults.exit_code
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from everlog.cli.text import print_error, warn
+from everlog.core.counting import counted
 from everlog.core.report import Fault, Severity
 from everlog.errors import CorruptData, StoreUnavailable
 
@@ -50,7 +51,7 @@ class FaultPrinter:
     def close(self) -> None:
         """Print how many faults were only counted."""
         if self._unprinted:
-            warn(f"{self._unprinted} more faults; everlog verify lists all")
+            warn(f"{counted(self._unprinted, 'more fault')}; everlog verify lists all")
             self._unprinted = 0
 
 

@@ -9,6 +9,7 @@ import click
 from everlog.cli.opening import open_given, store_arguments
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import json_line, printable, styled
+from everlog.core.counting import counted
 from everlog.core.report import Fault, Report, Severity
 
 RED, YELLOW, GREEN, BOLD = "31;1", "33", "32", "1"
@@ -50,16 +51,12 @@ def print_summary(report: Report) -> None:
     faults = sum(fault.severity is Severity.FAULT for fault in report.faults)
     notes = len(report.faults) - faults
     counts = [
-        _counted(report.stream_count, "stream"),
-        _counted(report.segment_count, "segment"),
-        _counted(report.record_count, "record"),
-        _counted(report.byte_count, "byte"),
-        _counted(faults, "fault"),
-        _counted(notes, "note"),
+        counted(report.stream_count, "stream"),
+        counted(report.segment_count, "segment"),
+        counted(report.record_count, "record"),
+        counted(report.byte_count, "byte"),
+        counted(faults, "fault"),
+        counted(notes, "note"),
     ]
     verdict = styled("ok", GREEN) if report.ok else styled("damaged", RED)
     click.echo(f"{verdict}: {printable(report.store)} ({report.family}): {', '.join(counts)}")
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"

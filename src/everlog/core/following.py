@@ -130,7 +130,7 @@ def _measured(store: Store, split: Split, limit: CutLimit) -> Iterator[tuple[lis
 
 
 def _ignore(fault: Fault) -> None:
-    """Whoever reads the part reports its damage."""
+    """Drop a fault here: the reader of the part reports it."""
 
 
 class StoreFollower(Follower):

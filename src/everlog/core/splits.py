@@ -1,5 +1,7 @@
-"""Parts of streams that are scanned on their own, and what is known of their times without reading them: a query over a
-time range skips parts outside it."""
+"""Splits: parts of streams that are scanned separately.
+
+Each tells what is known of its times without reading it, so that a query over a time range skips the splits outside.
+"""
 
 from __future__ import annotations
 

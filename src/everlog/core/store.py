@@ -128,13 +128,15 @@ class Store(ABC):
         return ()
 
     def walked_end(self, stream: str) -> int | None:
-        """Where a stream ends that :meth:`streams` lists without an end, found by reading; ``None`` if reading does not
-        tell either."""
+        """Return the end of a stream that :meth:`streams` lists without one, found by reading; ``None`` if reading does
+        not find it either."""
         return None
 
     def settled_end(self, stream: str) -> int | None:
-        """Upper bound for a single ordered pass that later continues after its last record: records may still appear
-        before what lies beyond it. ``None`` if the stream grows at its end only. Ask before reading begins."""
+        """Return the address up to which no late records can appear, or ``None`` if the stream grows at its end only.
+
+        A pass that reads each record once, in order, must stop there and continue later. Ask before reading begins.
+        """
         return min(self.open_ends(stream), default=None)
 
     @abstractmethod

@@ -50,10 +50,12 @@ class Memory:
         return Memory(memoryview(mmap.mmap(fd, length, access=access)))
 
     def use_huge_pages(self, offset: int, length: int) -> bool:
-        """Have the kernel move a part of a mapped file to 2 MiB pages (``MADV_COLLAPSE``, Linux 6.1), as far as it has
-        them; all processes that map the file then use them. A 2 MiB block without any page yet is left alone, any other
-        is filled up. Returns true if the whole part, except a shorter rest, is now on such pages; the file's content is
-        the same either way. A map of 2 MiB or more begins at a multiple of 2 MiB, and so must the part."""
+        """Ask the kernel to move a part of a mapped file to 2 MiB pages (``MADV_COLLAPSE``, Linux 6.1).
+
+        All processes that map the file then use these pages. A 2 MiB block that has no page in memory yet stays as it
+        is. The part must begin at a multiple of 2 MiB, as maps of 2 MiB or more do. Returns true if every whole 2 MiB
+        block of the part is now on such pages. The file's content does not change.
+        """
         self._check(offset, length)
         return False
 

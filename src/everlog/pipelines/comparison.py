@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.counting import counted
 from everlog.core.options import option_names
 from everlog.core.report import Fault, Severity
 from everlog.core.splits import Split
@@ -165,8 +166,10 @@ def _check_whole(wanted: Wanted, path: str, manifest: Manifest, fault_count: int
             message=f"{path} is an export of {found}; export all records to compare them",
         )
     if fault_count and wanted.scan.on_fault != SKIP:
-        message = f"the export {path} skipped {fault_count} faults"
-        raise UsageError(path, found=f"{fault_count} faults", message=message, hint="onFault=skip compares the rest")
+        message = f"the export {path} skipped {counted(fault_count, 'fault')}"
+        raise UsageError(
+            path, found=counted(fault_count, "fault"), message=message, hint="onFault=skip compares the rest"
+        )
 
 
 def _files(path: str, manifest: Manifest, keys: Sequence[StreamKey]) -> dict[StreamKey, list[FileToRead]]:

@@ -264,51 +264,57 @@ class Archive:
             self._check()
             return self._replays.replay(recording_id, position, length, follow=follow, timeout_s=timeout_s)
 
-    # Maintenance: see the methods of :class:`Maintenance`
+    # Maintenance
 
     def truncate_recording(self, recording_id: int, position: int) -> int:
-        """See :meth:`Maintenance.truncate_recording`."""
+        """Cut off everything after ``position``, the end of a frame of a stopped recording, and end its replays. At the
+        start position, only its catalog entry is left. Return the count of deleted files."""
         return self.maintenance.truncate_recording(recording_id, position)
 
     def purge_recording(self, recording_id: int) -> int:
-        """See :meth:`Maintenance.purge_recording`."""
+        """Delete a stopped recording that is not being replayed; its catalog entry stays, marked as deleted. Return the
+        count of deleted files."""
         return self.maintenance.purge_recording(recording_id)
 
     def purge_position(
         self, recording_id: int, before_position: int | None = None, keep_bytes: int | None = None
     ) -> int:
-        """See :meth:`Maintenance.purge_position`."""
+        """Return the highest start position that ``purge_segments`` accepts now and that keeps everything from
+        ``before_position`` on and the last ``keep_bytes``. If nothing can go, this is the current start position."""
         return self.maintenance.purge_position(recording_id, before_position, keep_bytes)
 
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
-        """See :meth:`Maintenance.purge_segments`."""
+        """Move a recording's start to the beginning of a later segment, and delete the segments before it. Return the
+        count of deleted files."""
         return self.maintenance.purge_segments(recording_id, new_start_position)
 
     def detach_segments(self, recording_id: int, new_start_position: int) -> None:
-        """See :meth:`Maintenance.detach_segments`."""
+        """Move a recording's start to the beginning of a later segment; the files before it stay in the folder."""
         self.maintenance.detach_segments(recording_id, new_start_position)
 
     def delete_detached_segments(self, recording_id: int) -> int:
-        """See :meth:`Maintenance.delete_detached_segments`."""
+        """Delete the segment files before a recording's start. Return their count."""
         return self.maintenance.delete_detached_segments(recording_id)
 
     def attach_segments(self, recording_id: int) -> int:
-        """See :meth:`Maintenance.attach_segments`."""
+        """Attach the segment files that directly precede a recording's start, after checking them frame by frame.
+        Return their count."""
         return self.maintenance.attach_segments(recording_id)
 
     def migrate_segments(self, source_id: int, target_id: int) -> int:
-        """See :meth:`Maintenance.migrate_segments`."""
+        """Move all segments of a stopped recording to another recording of the same stream that begins where it stops,
+        or stops where it begins. Return the count of moved files."""
         return self.maintenance.migrate_segments(source_id, target_id)
 
     def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
-        """See :meth:`Maintenance.segments_before`."""
+        """Return start, end and name of each segment file of the recording that ends at or before ``position``."""
         return self.maintenance.segments_before(recording_id, position)
 
     # Events
 
     def listen(self, callback: Callback) -> Callable[[], None]:
         """Call ``callback`` with each event (:mod:`everlog.aeron.archive.recording.events`), in the thread in which it
-        happens; what is returned ends that."""
+        happens. Return a function that stops the calls."""
         self._check()
         self._events.listen(callback)
         self._recordings.report_progress()
@@ -347,7 +353,7 @@ class Archive:
             raise first
 
     def leave(self) -> None:
-        """In a forked child, whose parent goes on: the child has a closed archive, whose files it did not touch."""
+        """Close the archive in a forked child without touching its files, which the parent goes on using."""
         self._lock = threading.RLock()  # another thread may have had it
         self._is_closed = True
         self._ownership.leave()
@@ -370,7 +376,7 @@ _archives = OpenObjects[Archive](lambda archive: archive.leave())
 
 
 def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
-    """Put in order what a killed owner left; what was done, a line for each step."""
+    """Repair what a killed owner left. Return a line for each step that was done."""
     from everlog.aeron.archive.repair.recovery import plan_recovery
 
     # Where only a few frames have checksums they may not be among those that are tried.

@@ -93,8 +93,8 @@ class ArchiveStore(PositionalStore):
         return [self._listed(entry) for entry in self.folder.catalog.entries if every or entry.state != "DELETED"]
 
     def _listed(self, entry: CatalogEntry) -> StreamInfo:
-        """Like ``stream_info``. An archive may have very many recordings, so the details of valid, stopped ones are
-        made only when they are read."""
+        """Return a recording's ``stream_info``. The details of a valid, stopped recording are made only when they are
+        read, because an archive may have very many recordings."""
         start, stop = entry.start_position, entry.stop_position
         if entry.state != "VALID" or stop == NULL_POSITION:
             return self.folder.stream_info(recording_of(entry))

@@ -73,7 +73,7 @@ cdef enum:
     PREFETCH = 2048
     FAR_PREFETCH = 4096         # bytes that a run of large payloads is prefetched ahead
     MAX_PLAIN_SESSIONS = 8
-    MAX_RUN_STRIDE = 128        # of a run whose payloads are copied after it, from the first-level cache
+    MAX_RUN_STRIDE = 128        # longest stride of a run whose payloads are copied afterwards, from the first-level cache
 
 assert (HEADER, MAX_FRAME_LENGTH, MAX_MESSAGE_BYTES, PAGE_SIZE) == (
     _frames.HEADER_LENGTH, _frames.MAX_FRAME_LENGTH, _frames.MAX_MESSAGE_BYTES, _frames.PAGE_SIZE,

@@ -128,9 +128,11 @@ class Framer:
         return self._put(payload_bytes(payload, self.max_message_length), checked_reserved(reserved_value))
 
     def ends_in_doubt(self) -> bool:
-        """Whether a reader could mistake the last frame, if nothing follows it, for one torn by a crash: without a
-        checksum, it spans several pages of its file, and one after the first has only zeros. The real archive refuses
-        to start on a recording that ends so."""
+        """Return true if a reader could mistake the last frame for one torn by a crash.
+
+        That is a frame without a checksum that spans several pages of its file, of which one after the first has only
+        zeros. Aeron's archive refuses to start on a recording that ends with such a frame.
+        """
         if self._crc is not None or self._is_padded:
             return False
         longest = align(self.framing.mtu_length)

@@ -14,6 +14,7 @@ from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import print_error
+from everlog.core.counting import counted
 from everlog.errors import EverlogError, UsageError
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def _publish(
             if sent == count:
                 break
     except EverlogError as error:
-        print_error(f"{sent + error.appended} messages published")
+        print_error(f"{counted(sent + error.appended, 'message')} published")
         raise
-    print_error(f"{sent} messages published")
+    print_error(f"{counted(sent, 'message')} published")
 
 
 def lines(stdin: BinaryIO, ending: bytes, longest: int) -> Iterator[list[bytes]]:

@@ -17,6 +17,7 @@ from everlog.cli.aeron_stream.connection import connect, connection_options
 from everlog.cli.read import unescaped
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import is_terminal, print_error, printable
+from everlog.core.counting import counted
 
 if TYPE_CHECKING:
     from everlog.aeron.transport.client.images.image_reader import Header
@@ -70,7 +71,7 @@ def sub(
     printing = Printing(_format(as_json, raw, delimiter), count)
     with connect(folder, wait_s) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
         code = _follow(subscription, printing, until_end, timeout_s)
-    print_error(f"{printing.done} messages printed")
+    print_error(f"{counted(printing.done, 'message')} printed")
     return code
 
 

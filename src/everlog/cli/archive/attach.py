@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import counted, maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.core.counting import counted
 
 
 @click.command
@@ -21,6 +22,6 @@ def attach(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.attach_segments(recording)
-        return f"{counted(count)} attached", {"files": count}
+        return f"{counted(count, 'file')} attached", {"files": count}
 
     return perform(folder, "attach", recording, act, dry_run=dry_run, as_json=as_json)

@@ -16,6 +16,7 @@ from everlog.cli.confirmation import confirmed
 from everlog.cli.progress import ProgressLine
 from everlog.cli.repair import check_backup, print_plan
 from everlog.cli.text import json_line, print_error, warn
+from everlog.core.counting import counted
 from everlog.core.plan.backup import FolderBackup
 from everlog.core.plan.plan import RepairPlan
 from everlog.errors import UsageError
@@ -143,7 +144,8 @@ class Change:
                     self.done = self.plan.apply(progress, backup=kept)
             except BaseException:  # Ctrl-C too: the user has to know that the change is unfinished
                 if kept is not None and kept.is_made:
-                    text = f"interrupted after {begun} of {len(self.plan.steps)} steps, perhaps within the next one"
+                    steps = counted(len(self.plan.steps), "step")
+                    text = f"interrupted after {begun} of {steps}, perhaps within the next one"
                     warn(f"{text}; run {self.verb} again to finish; to undo: {_undo(self.folder, kept.path)}")
                 raise
         if kept is not None and kept.is_made:

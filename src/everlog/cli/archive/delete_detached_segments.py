@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import counted, maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.core.counting import counted
 
 
 @click.command
@@ -19,6 +20,6 @@ def delete_detached_segments(folder: str, recording: int, dry_run: bool, as_json
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.delete_detached_segments(recording)
-        return f"{counted(count)} deleted", {"files": count}
+        return f"{counted(count, 'file')} deleted", {"files": count}
 
     return perform(folder, "delete-detached-segments", recording, act, dry_run=dry_run, as_json=as_json)

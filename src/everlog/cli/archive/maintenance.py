@@ -89,8 +89,3 @@ def perform(
     outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)
     outcome.print(as_json=as_json, dry_run=dry_run)
     return 0
-
-
-def counted(count: int, what: str = "file") -> str:
-    """``1 file``, ``2 files``."""
-    return f"{count} {what}" + ("" if count == 1 else "s")

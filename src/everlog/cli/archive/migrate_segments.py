@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import counted, maintenance_options, perform
+from everlog.cli.archive.maintenance import maintenance_options, perform
+from everlog.core.counting import counted
 
 
 @click.command
@@ -22,6 +23,6 @@ def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_js
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.migrate_segments(source, target)
-        return f"{counted(count)} moved to recording {target}", {"target_id": target, "files": count}
+        return f"{counted(count, 'file')} moved to recording {target}", {"target_id": target, "files": count}
 
     return perform(folder, "migrate-segments", source, act, dry_run=dry_run, as_json=as_json)

@@ -14,12 +14,13 @@ from everlog.aeron.archive.maintenance.operations import Maintenance
 from everlog.aeron.archive.maintenance.purging import PurgedSegment, position_at_time
 from everlog.aeron.archive.maintenance.purging import purge as purge_segments
 from everlog.aeron.archive.maintenance.segment_sink import DEFAULT_TIMEOUT_S, Script, SegmentSink, ToFolder
-from everlog.cli.archive.maintenance import Outcome, counted, maintenance_options, open_maintenance
+from everlog.cli.archive.maintenance import Outcome, maintenance_options, open_maintenance
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.broken_pipe import ignoring_broken_pipe
 from everlog.cli.opening import sbe_schema_option
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import print_error
+from everlog.core.counting import counted
 from everlog.core.files.storage import LocalStorage
 from everlog.errors import UsageError
 

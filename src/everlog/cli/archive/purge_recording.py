@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import counted, maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.core.counting import counted
 
 
 @click.command
@@ -19,6 +20,6 @@ def purge_recording(folder: str, recording: int, dry_run: bool, as_json: bool) -
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.purge_recording(recording)
-        return f"deleted, with {counted(count)}", {"files": count}
+        return f"deleted, with {counted(count, 'file')}", {"files": count}
 
     return perform(folder, "purge-recording", recording, act, dry_run=dry_run, as_json=as_json)

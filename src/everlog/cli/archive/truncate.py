@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import counted, maintenance_options, perform, position_argument, recording_argument
+from everlog.cli.archive.maintenance import maintenance_options, perform, position_argument, recording_argument
+from everlog.core.counting import counted
 
 
 @click.command
@@ -20,6 +21,6 @@ def truncate(folder: str, recording: int, position: int, dry_run: bool, as_json:
 
     def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.truncate_recording(recording, position)
-        return f"truncated to {position}, {counted(count)} deleted", {"stop_position": position, "files": count}
+        return f"truncated to {position}, {counted(count, 'file')} deleted", {"stop_position": position, "files": count}
 
     return perform(folder, "truncate", recording, act, dry_run=dry_run, as_json=as_json)

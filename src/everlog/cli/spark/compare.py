@@ -9,6 +9,7 @@ import click
 
 from everlog.cli.spark.invocation import Running, chosen_options, pair, source_options, spark_options
 from everlog.cli.text import json_line, print_error, print_table, printable
+from everlog.core.counting import counted
 from everlog.errors import UsageError
 from everlog.pipelines.choices import COMPARED_BY, ComparedBy
 from everlog.stores import FAMILIES, family_named
@@ -80,7 +81,7 @@ def _print(found: Comparison) -> None:
         rows.append([one.stream, *counts, one.first or "-", one.last or "-", _text(one.difference)])
     print_table(HEADERS, rows, NUMBERS)
     faults = sum(one.faults_a + one.faults_b for one in found.streams)
-    passed = f"; {faults} faults skipped" if faults else ""
+    passed = f"; {counted(faults, 'fault')} skipped" if faults else ""
     click.echo(f"{'the same records' if found.is_same else 'not the same'}, by {found.by}{passed}")
     first, second = found.families
     command = family_named(first).compare_command if first in FAMILIES else None
@@ -92,6 +93,11 @@ def _print(found: Comparison) -> None:
 def _text(first: Difference | None) -> str:
     if first is None:
         return "-"
-    a = f"A {first.address_a}: {first.length_a} bytes, {first.crc32_a}" if first.address_a is not None else "A: none"
-    b = f"B {first.address_b}: {first.length_b} bytes, {first.crc32_b}" if first.address_b is not None else "B: none"
-    return f"{a}; {b}"
+    a = _side("A", first.address_a, first.length_a, first.crc32_a)
+    return f"{a}; {_side('B', first.address_b, first.length_b, first.crc32_b)}"
+
+
+def _side(name: str, address: str | None, length: int | None, crc32: str | None) -> str:
+    if address is None or length is None:
+        return f"{name}: none"
+    return f"{name} {address}: {counted(length, 'byte')}, {crc32}"

@@ -8,6 +8,7 @@ import click
 
 from everlog.cli.spark.invocation import Running, scan_options, size_of, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, warn
+from everlog.core.counting import counted
 from everlog.errors import UsageError
 from everlog.pipelines.choices import EXPORT_FORMATS, ExportFormat
 
@@ -106,9 +107,9 @@ def _print(summary: ExportSummary) -> None:
         for key, one in summary.streams.items()
     ]
     print_table(HEADERS, rows, NUMBERS)
-    faults = f", {summary.fault_count} faults skipped" if summary.fault_count else ""
+    faults = f", {counted(summary.fault_count, 'fault')} skipped" if summary.fault_count else ""
     total = sum(one.total_rows for one in summary.streams.values())
     click.echo(
-        f"exported {summary.rows} records to {printable(summary.folder)}, "
+        f"exported {counted(summary.rows, 'record')} to {printable(summary.folder)}, "
         f"which now has {total} of these streams{faults}"
     )

@@ -10,6 +10,7 @@ import click
 
 from everlog.cli.spark.invocation import Running, chosen_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable, time_text
+from everlog.core.counting import counted
 from everlog.core.options import MAX_INT64
 from everlog.errors import UsageError
 
@@ -101,24 +102,28 @@ def _print(found: Stats) -> None:
         "faults", [f"{_place(row)} {row['file']}: {row['code']}; a reader loses {row['loses']}" for row in found.faults]
     )
     rows = found.bursts().orderBy("records", ascending=False).limit(_SHOWN).collect()
-    _section("bursts", [f"{_place(row)} {time_text(row['bucket'])}: {row['records']} records" for row in rows])
+    _section(
+        "bursts", [f"{_place(row)} {time_text(row['bucket'])}: {counted(row['records'], 'record')}" for row in rows]
+    )
     _section(
         "clients that sent most",
         [
-            f"{_place(row)} session {row['client']}: {row['records']} messages, {row['bytes']} bytes"
+            f"{_place(row)} session {row['client']}: "
+            f"{counted(row['records'], 'message')}, {counted(row['bytes'], 'byte')}"
             for row in found.clients
         ],
     )
     behind = sorted((row for row in found.readers if row["lag_records"]), key=lambda row: -row["lag_records"])
     _section(
         "readers that are behind",
-        [f"{_place(row)} {row['kind']} {row['reader']}: {row['lag_records']} records" for row in behind],
+        [f"{_place(row)} {row['kind']} {row['reader']}: {counted(row['lag_records'], 'record')}" for row in behind],
     )
     records, sizes = (sum(row[name] for row in found.streams) for name in ("records", "bytes"))
     streams = len({(row["store"], row["stream"]) for row in found.streams})
     click.echo(
-        f"{len(found.stores)} stores, {streams} streams with records: {records} records, {sizes} bytes; "
-        f"{len(found.gaps)} gaps, {len(found.faults)} faults"
+        f"{counted(len(found.stores), 'store')}, {counted(streams, 'stream')} with records: "
+        f"{counted(records, 'record')}, {counted(sizes, 'byte')}; "
+        f"{counted(len(found.gaps), 'gap')}, {counted(len(found.faults), 'fault')}"
     )
 
 

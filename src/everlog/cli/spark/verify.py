@@ -9,6 +9,7 @@ import click
 from everlog.cli.spark.invocation import Running, scan_options, source_options, spark_options
 from everlog.cli.text import json_line, print_table, printable
 from everlog.cli.verify import print_fault
+from everlog.core.counting import counted
 from everlog.core.report import Fault, Severity
 
 HEADERS = ("state", "store", "family", "streams", "segments", "records", "bytes", "faults", "notes")
@@ -50,8 +51,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     print_table(HEADERS, [_cells(row) for row in rows], NUMBERS)
     faults = [fault["severity"] == "fault" for row in rows for fault in row["faults"]]
     damaged = sum(not row["ok"] for row in rows)
-    counts = f"{sum(faults)} faults, {len(faults) - sum(faults)} notes"
-    click.echo(f"{len(rows)} stores: {len(rows) - damaged} ok, {damaged} damaged; {counts}")
+    counts = f"{counted(sum(faults), 'fault')}, {counted(len(faults) - sum(faults), 'note')}"
+    click.echo(f"{counted(len(rows), 'store')}: {len(rows) - damaged} ok, {damaged} damaged; {counts}")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

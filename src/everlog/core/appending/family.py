@@ -26,8 +26,8 @@ class WriteOption:
 
 
 class Appending(ABC):
-    """Without state: an object serves any number of stores. ``columns`` are those that a message is made of,
-    ``options`` those of the family. The methods are given the options' values by key."""
+    """Appends rows to stores of a family. One object serves any number of stores, because it has no state. ``columns``
+    are the columns that make a message, ``options`` the family's options, whose values the methods get by key."""
 
     columns: ClassVar[tuple[str, ...]]
     options: ClassVar[tuple[WriteOption, ...]]

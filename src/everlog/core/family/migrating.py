@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 
 class Target(Protocol):
-    """What one stream is moved into."""
+    """The store that one stream is moved into."""
 
     @property
     def place(self) -> str:
@@ -109,5 +109,5 @@ class Migrating(ABC):
 
     @abstractmethod
     def opened(self, folder: str, options: TargetOptions) -> AbstractContextManager[Callable[[Assigned], Target]]:
-        """What opens the target of each stream, for as long as the block lasts; stores are made if need be. Raises as
-        opening a store for writing does."""
+        """Return a context manager whose value opens the target of a stream. Targets stay open until its block ends;
+        a store that does not exist is created. Raises what opening a store for writing raises."""

@@ -20,12 +20,12 @@ class PurgePlan:
 
 
 class Purging(ABC):
-    """Without state: an object serves any number of stores. ``subscriber`` is the export's own, for families that have
-    subscribers."""
+    """Frees what an export has copied. One object serves any number of stores, because it has no state. ``subscriber``
+    is the export's own subscriber, in families that have subscribers."""
 
     @abstractmethod
     def plan(self, store: Store, stream: str, *, last: int, end: int, subscriber: str) -> PurgePlan:
-        """What can go of a stream whose records from the first to the one at ``last`` are exported, the next one being
+        """Return what can be freed of a stream whose records up to the one at ``last`` are exported. The next record is
         at ``end`` or after it. Changes nothing."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ from everlog.core.plan.backup import Backup
 from everlog.core.plan.changed import changed
 
 NOTHING = "nothing"
-"""What a step loses that loses nothing."""
+"""The value of ``loses`` for a step that loses nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -240,7 +240,7 @@ cdef int check_messages(list payloads, Py_ssize_t start, list timestamps_us, lis
 
 
 cdef class Appender:
-    """See the twin."""
+    """Appends to one segment under its lock."""
 
     cdef readonly int64_t log, end, marker, limit
     cdef readonly uint64_t last
@@ -300,13 +300,13 @@ cdef class Appender:
             PyErr_CheckSignals()
 
     def retire(self):
-        """See the twin."""
+        """Return once no thread is in ``append_inside``; later calls of it return ``None``."""
         self.enter()
         self.is_retired = True
         PyThread_release_lock(self.mutex)
 
     def append_inside(self, payload):
-        """See the twin."""
+        """Append one ``bytes`` message that does not end the segment; return its address, or ``None`` if nothing was written."""
         cdef uint64_t last
         if not PyBytes_CheckExact(payload):
             return None
@@ -324,7 +324,7 @@ cdef class Appender:
         return Address(last)
 
     def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
-        """See the twin."""
+        """Append one message; return the status and, if it was written, its address."""
         cdef Py_buffer view
         cdef int status
         PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
@@ -368,7 +368,7 @@ cdef class Appender:
             PyErr_CheckSignals()
 
     def append_many(self, list payloads not None, Py_ssize_t start, list timestamps_us=None, list lengths=None):
-        """See the twin."""
+        """Append as many of ``payloads[start:]`` as fit; return the status, their number and the last address."""
         cdef int status = DONE, error = 0
         cdef int64_t size, used = 0, stored, total, length
         cdef Py_ssize_t at, count = 0, waiting = 0
@@ -422,7 +422,7 @@ cdef class Appender:
             self.leave_locked()
 
     def append_framed(self, const uint8_t[::1] data not None, int64_t count):
-        """See the twin."""
+        """Append ``count`` whole messages that are framed already."""
         cdef int status = DONE, error = 0
         cdef const uint8_t* bytes_ = &data[0] if data.shape[0] else NULL
         cdef int64_t length = data.shape[0]
@@ -548,7 +548,8 @@ cdef class Appender:
 
 
 cdef class BufferAppender:
-    """See the twin. Maps the file: nobody cuts it while this writer has its lock, and its blocks are allocated."""
+    """Appends to the pre-commit file through a map: nobody cuts the file while this writer has its lock, and its blocks are
+    allocated."""
 
     cdef readonly int64_t used, capacity, count
     cdef int fd, header_bytes
@@ -573,14 +574,14 @@ cdef class BufferAppender:
         self.close()
 
     cpdef close(self):
-        """See the twin."""
+        """Release the file. Nothing fits afterwards."""
         if self.base != NULL:
             everlog_unmap(self.base, JLOG_PRE_COMMIT_SIZE + self.capacity)
             self.base = NULL
             self.capacity = 0
 
     def append(self, payload, int64_t timestamp_us=-1, int64_t length=-1):
-        """See the twin."""
+        """Append one message; return false if it does not fit."""
         cdef Py_buffer view
         cdef int64_t stored, total
         cdef int64_t time_us = checked_time(timestamp_us)
@@ -605,7 +606,7 @@ cdef class BufferAppender:
         return True
 
     def clear(self):
-        """See the twin."""
+        """Mark the buffer as empty."""
         cdef uint8_t[8] head
         cdef int64_t size = everlog_size(self.fd)
         cdef int error

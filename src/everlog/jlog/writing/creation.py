@@ -84,7 +84,7 @@ def _make_folder(root: str, mode: int, *, exist_ok: bool) -> bool:
                 root,
                 found="it exists",
                 expected="a new path",
-                hint="exist_ok keeps an existing journal",
+                hint="choose another path, or open the existing journal (exist_ok=True in Python)",
                 message=f"already exists: {root}",
             ) from error
         return False

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from everlog.core.counting import counted
 from everlog.errors import CorruptData, MissingDependency, UsageError
 from everlog.pipelines.export.manifest import Manifest, StreamKey
 from everlog.pipelines.export.names import value_of
@@ -101,8 +102,8 @@ class DeltaLog:
             gone = [file for file in files if file.path not in active]
             if gone:
                 found[key] = (
-                    f"{len(gone)} of {len(files)} exported files are not in the Delta table any more, changed by "
-                    f"{self._others_commits()}: it is unknown whether their records are there"
+                    f"{len(gone)} of {counted(len(files), 'exported file')} are not in the Delta table any more, "
+                    f"changed by {self._others_commits()}: it is unknown whether their records are there"
                 )
         return found
 

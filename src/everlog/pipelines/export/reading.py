@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from everlog.core.counting import counted
 from everlog.core.files.regular_files import NotRegular, check_regular, open_regular, unreadable
 from everlog.core.json_text import parse_json
 from everlog.errors import CorruptData, StoreUnavailable
@@ -107,7 +108,9 @@ def check_file(wanted: FileToRead) -> str | None:
     place, file = wanted.place, wanted.file
     size, crc = _sum(place)
     if (size, crc) != (file.byte_count, file.crc32):
-        return f"{place}: {size} bytes with CRC-32 {crc:08x}, expected {file.byte_count} with {file.crc32:08x}"
+        return (
+            f"{place}: {counted(size, 'byte')} with CRC-32 {crc:08x}, expected {file.byte_count} with {file.crc32:08x}"
+        )
     rows = 0
     ieee = Crc32(IEEE)
     for batch in batches_of(place, wanted.kind, READ):
@@ -117,7 +120,7 @@ def check_file(wanted: FileToRead) -> str | None:
             if payload is None or len(payload) != length or ieee.checksum(payload) != crc32:
                 return f"{place}: a payload does not match its length and CRC-32"
     if rows != file.rows:
-        return f"{place}: {rows} rows, expected {file.rows}"
+        return f"{place}: {counted(rows, 'row')}, expected {file.rows}"
     return None
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from everlog.core.counting import counted
 from everlog.errors import UsageError, WriteFailed
 from everlog.pipelines.migrate.connection import JetStream
 from everlog.pipelines.migrate.consumers import REDELIVER, ConsumerPlan
@@ -125,5 +126,5 @@ async def _replay(js: JetStream, move: ChannelMove, plan: ConsumerPlan, present:
     raise WriteFailed(
         f"consumer {plan.name} of stream {move.stream}",
         found="acknowledgements that the server did not accept",
-        expected=f"{len(pending)} pending messages",
+        expected=counted(len(pending), "pending message"),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from everlog.core.batch import Batch
+from everlog.core.counting import counted
 from everlog.core.family.migrating import Assigned, Found, Row, Target
 from everlog.core.report import Fault, Severity
 from everlog.core.store import PAYLOAD, Store
@@ -85,7 +86,7 @@ class Mover:
     def _foreign_records(self, count: int) -> CorruptData:
         return CorruptData(
             self._target.place,
-            found=f"{count} records that this migration did not write",
+            found=f"{counted(count, 'record')} that this migration did not write",
             expected=f"only the pending records of {self._note.path}",
             hint="no one else may write to the target during a migration",
         )
@@ -138,7 +139,7 @@ class Mover:
         same = [(f.length, f.crc32) for f in found] == [(p.length, p.crc32) for p in state.pending]
         if len(found) < len(rows):
             raise WriteFailed(
-                self._target.place, found=f"{len(found)} records", expected=f"the {len(rows)} appended ones"
+                self._target.place, found=counted(len(found), "record"), expected=f"the {len(rows)} appended ones"
             )
         if not same:
             raise self._foreign_records(len(found) - len(rows) or len(found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from everlog.core.counting import counted
 from everlog.core.report import Fault
 from everlog.core.splits import Split
 from everlog.core.store import Level, Store
@@ -144,7 +145,9 @@ def _scan_split(store: Store, split: Split, width: int, how: Folding) -> Iterato
     yield from detail_rows(name, GAP, (gap_detail(store, gap) for gap in fold.gaps))
     yield from detail_rows(name, FAULT, (fault.to_dict() for fault in faults))
     if count > MAX_FAULTS:
-        yield from detail_rows(name, LOST, [{"error": f"{count - MAX_FAULTS} more faults in stream {split.stream}"}])
+        yield from detail_rows(
+            name, LOST, [{"error": f"{counted(count - MAX_FAULTS, 'more fault')} in stream {split.stream}"}]
+        )
     yield from detail_rows(name, EDGE, [_edge(store, split, fold)])
 
 

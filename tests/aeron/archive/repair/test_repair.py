@@ -288,7 +288,7 @@ def test_what_there_are_verbs_for_is_told_with_the_verb_and_left() -> None:
     assert plan.is_empty
     assert {fault.code: fault.repair for fault in plan.unrepaired} == {
         "segment-orphaned": "restore the catalog from a copy, or move the file away",
-        "recording-invalid": "everlog archive DIR mark-valid",
+        "recording-invalid": "everlog archive DIR mark-valid 0",
     }
 
 

@@ -149,7 +149,7 @@ def invalid_note(recording: Recording) -> Fault:
         "state INVALID",
         "VALID",
         "nothing by itself: its frames are read",
-        "everlog archive DIR mark-valid, once its frames are verified",
+        f"everlog archive DIR mark-valid {recording.recording_id}, once its frames are verified",
         Severity.NOTE,
         str(recording.recording_id),
     )

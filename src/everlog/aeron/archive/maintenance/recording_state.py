@@ -26,9 +26,11 @@ class ReplayState:
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A recording with its files and replays. ``bases``: where its segment files begin, sorted; ``others``: files with
-    its id whose names none of its segments can have. ``recorded_position``: its end while it is being recorded, else
-    ``None``."""
+    """A recording with its files and replays.
+
+    ``bases`` are the sorted positions where its segment files begin. ``others`` are files with its id whose names no
+    segment of it can have. ``recorded_position`` is its end while it is being recorded, else ``None``.
+    """
 
     recording: Recording
     bases: tuple[int, ...] = ()

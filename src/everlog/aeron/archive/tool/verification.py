@@ -55,10 +55,10 @@ DAMAGE = frozenset(
         "segment-short",
     }
 )
-"""Faults that make a recording invalid: those that the original also detects."""
+"""Faults that make a recording invalid, the ones that Aeron's ArchiveTool also detects."""
 
 MENDED = frozenset({"stop-position", "unset-frame"})
-"""Faults that a right stop position repairs."""
+"""Faults that disappear when the stop position is corrected."""
 
 UNFINISHED = "nothing written: a truncation was interrupted; truncate again, or open the archive for writing"
 

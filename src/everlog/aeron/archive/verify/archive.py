@@ -153,7 +153,7 @@ class Verification:
                 self.report.add(fault("segment-name", entry.name, None, found, expected, lost, repair))
             elif base < first:
                 found, expected = "a file before the start position", f"no file before position {first}"
-                repair = "Archive.delete_detached_segments or attach_segments"
+                repair = f"everlog archive DIR delete-detached-segments {stream}, or attach {stream}"
                 self.report.add(note("segment-detached", entry.name, None, found, expected, "nothing", repair))
             elif last is not None and base > last:
                 self._check_beyond_stop(recording, context, entry, base)

@@ -51,7 +51,7 @@ def _check_entry(archive: ArchiveFolder, report: Report, entry: CatalogEntry) ->
     elif entry.state == "INVALID":
         offset = entry.offset + DescriptorHeader.field("state").offset
         lost = "nothing: its frames are still read"
-        repair = "everlog archive DIR mark-valid"
+        repair = f"everlog archive DIR mark-valid {entry.recording_id}"
         report.add(
             Fault(
                 "recording-invalid",

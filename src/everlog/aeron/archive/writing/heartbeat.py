@@ -85,6 +85,8 @@ class Flusher:
     def _run(self) -> None:
         while self._wanted.wait() and not self._stopped.wait(self._interval_s):
             self._wanted.clear()
+            if self._stopped.is_set():  # ``stop`` may have set ``_wanted`` just before it was cleared
+                return
             self._flush()
 
     def stop(self) -> None:

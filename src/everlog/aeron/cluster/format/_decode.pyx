@@ -86,7 +86,7 @@ cdef struct Kind:
 
 
 cdef class Decoder:
-    """See the twin."""
+    """Decodes messages into columns."""
 
     cdef Kind kinds[MAX_KINDS]
     cdef int kind_of[MAX_TEMPLATES]
@@ -163,7 +163,7 @@ cdef class Decoder:
             kind.field_count += 1
 
     def decode(self, const int32_t[::1] offsets, const uint8_t[::1] values, int64_t count, int64_t state_row):
-        """See the twin."""
+        """Decode a batch of ``count`` messages; the rows from ``state_row`` on are a service's own state."""
         cdef Columns columns = Columns.__new__(Columns)
         cdef int64_t total = offsets[count] - offsets[0] if count else 0
         columns.make(self, count, total)

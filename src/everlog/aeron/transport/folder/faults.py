@@ -39,7 +39,7 @@ CODES: dict[str, str] = {
     "frame-term-offset": "A frame's term offset is not its place",
     "frame-term-id": "A frame's term id is not that of its place",
     "frame-stream-id": "A frame's stream id is not its log buffer's",
-    "padding-data": "A padding frame has bytes in it",
+    "padding-data": "A padding frame has bytes other than zero",
     "incomplete-message": "Fragments without their beginning or end",
     "message-too-long": "A message is longer than everlog takes",
     "unreadable": "The operating system refuses to read a file",
