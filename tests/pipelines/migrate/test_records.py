@@ -256,7 +256,7 @@ def test_who_writes_into_the_target_meanwhile_is_found_out(
             move(source, target, "toy")
     (row,) = move(source, target, "toy")
     assert row["outcome"] == "failed"
-    assert "records that this migration did not write" in row["error"]
+    assert "record that this migration did not write" in row["error"]
 
 
 def test_a_target_that_lost_records_is_refused(toy: Callable[..., str], tmp_path: Path) -> None:

@@ -35,4 +35,5 @@ def test_a_flusher_flushes_what_is_wanted_and_ends() -> None:
     assert flushed.wait(10)
     flusher.stop()
     flusher.stop()
-    assert flusher._thread is not None and not flusher._thread.is_alive()
+    assert flusher._thread is not None
+    assert not flusher._thread.is_alive()
