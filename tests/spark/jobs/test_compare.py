@@ -239,7 +239,7 @@ def test_damage_that_an_export_passed_over_is_refused_or_counted(spark, tmp_path
     export(spark, Export(options=options(path, onFault="skip"), folder=str(out)))
     data[736 * 4 + 16] ^= 1
     file.write_bytes(data)
-    with pytest.raises(UsageError, match="skipped 1 faults"):
+    with pytest.raises(UsageError, match="skipped 1 fault "):
         compare(spark, str(path), str(out))
     (stream,) = compare(spark, str(path), str(out), options={"onFault": "skip"}).streams
     assert (stream.faults_a, stream.faults_b, counts(stream)) == (0, 1, (199, 1, 0, 0))

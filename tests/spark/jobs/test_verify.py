@@ -144,7 +144,7 @@ def test_the_command_tells_all_stores_and_ends_with_1_when_one_is_damaged(spark,
     assert run(["spark", "verify", str(tmp_path / "stores")]) == 1
     said = capsys.readouterr().out
     assert f"{path}/metastore" in said
-    assert "2 stores: 1 ok, 1 damaged; 1 faults" in said
+    assert "2 stores: 1 ok, 1 damaged; 1 fault, 1 note" in said
 
 
 def test_wrong_usage_ends_with_2_and_one_line(spark, tmp_path, capsys):
