@@ -28,13 +28,13 @@ class _DroppingStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """See :meth:`TextIO.write`."""
+        """Write text, or drop it once the reader is gone."""
         with self._dropping():
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """See :meth:`TextIO.flush`."""
+        """Flush the stream, or do nothing once the reader is gone."""
         with self._dropping():
             self._stream.flush()
 

@@ -155,15 +155,12 @@ class StoreFollower(Follower):
         return cut_by_scan(self._store, Split(stream, start, end, 0), limit)
 
     def splits(self, stream: str, start: int, end: int, *, split_bytes: int = DEFAULT_SPLIT_BYTES) -> list[Split]:
-        """See :meth:`Store.splits`."""
         return self._store.splits(stream, start=start, end=end, split_bytes=split_bytes)
 
     def parse_address(self, text: str) -> int:
-        """See :meth:`Store.parse_address`."""
         return self._store.parse_address(text)
 
     def format_address(self, address: int) -> str:
-        """See :meth:`Store.format_address`."""
         return self._store.format_address(address)
 
     def close(self) -> None:

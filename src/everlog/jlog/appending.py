@@ -38,7 +38,6 @@ class JournalTarget(Target):
         self._writer = IntentWriter(storage, durability=durability)
 
     def check(self, longest: int) -> None:
-        """See :class:`Target`."""
         if longest > MAX_MESSAGE_BYTES:
             raise UsageError("payload", found=f"{longest} bytes", expected=f"at most {MAX_MESSAGE_BYTES} in a journal")
 
@@ -47,7 +46,6 @@ class JournalTarget(Target):
         return True
 
     def count_found(self, place: Place, messages: Messages, time_ns: int) -> int:
-        """See :class:`Target`."""
         start = Address.of(place["log"], place["marker"])
         end = min(self._writer.next_address(), Address.of(start.log + 1, 0))
         name = segment_name(start.log)
@@ -73,7 +71,6 @@ class JournalTarget(Target):
         return count
 
     def append(self, messages: Messages, time_ns: int, note: Callable[[Place], None]) -> int:
-        """See :class:`Target`."""
 
         def note_address(address: Address) -> None:
             note({"log": address.log, "marker": address.marker})
@@ -103,7 +100,6 @@ class JournalAppending(Appending):
         return TargetName(store, store)
 
     def open_target(self, path: str, given: Mapping[str, Any], *, create: bool, durability: Durability) -> Target:
-        """See :class:`Appending`."""
         if create:
             create_journal(path, exist_ok=True, **given)
         return JournalTarget(LocalWritableStorage(path), durability)

@@ -77,7 +77,6 @@ class JournalFollower(Follower):
         self._is_rewritten = self._was_recreated = self._has_polled = False
 
     def poll(self) -> dict[str, StreamExtent]:
-        """See :meth:`Follower.poll`."""
         self._storage.forget()
         tail = self._tail
         if tail is None or self._polls_since_listing >= LISTING_EVERY:

@@ -35,7 +35,7 @@ class JournalTarget:
         self._writer = IntentWriter(folder, durability="synced")
 
     def check(self, row: Row, where: str) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Raise :class:`UsageError` for a record that a journal can't hold; ``where`` names the record."""
         time_ns = row.timestamp_ns
         if time_ns is not None and not 0 <= time_ns < TIME_END_NS:
             raise UsageError(
@@ -47,18 +47,18 @@ class JournalTarget:
             )
 
     def end(self) -> int:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """The address after the last message."""
         with self._store() as store:
             return journal_end(store)
 
     def append(self, rows: Sequence[Row]) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Append records; they are on disk on return. A crash leaves the first of them."""
         now = time.time_ns()
         times = [now if row.timestamp_ns is None else row.timestamp_ns for row in rows]
         self._writer.append_many([row.payload for row in rows], times)
 
     def after(self, end: int) -> Iterator[Found]:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Yield the records from an address on."""
         self._writer.next_address()  # cuts off the torn message of a killed run: a reader would report damage
         with self._store() as store:
             stream = store.streams()[0].name
@@ -70,29 +70,26 @@ class JournalTarget:
         return JlogStore(LocalStorage(self.place), JlogOptions())
 
     def close(self) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Close the writer."""
         self._writer.close()
 
 
 class JournalMigrating(Migrating):
-    """A folder of journals."""
+    """Moves streams into journals, each into one of its own in the folder."""
 
     is_shared = False
     options = frozenset({"segment_bytes", "compression"})
 
     def check(self, options: TargetOptions) -> None:
-        """See :class:`~everlog.core.family.migrating.Migrating`."""
         segment = options.segment_bytes
         if segment is not None and not 1 <= segment <= MAX_SEGMENT_BYTES:
             raise UsageError("segment bytes", found=str(segment), expected=f"1 to {MAX_SEGMENT_BYTES}")
 
     def place(self, folder: str, assigned: Assigned) -> str:
-        """See :class:`~everlog.core.family.migrating.Migrating`."""
         return os.path.join(folder, assigned.name)
 
     @contextmanager
     def opened(self, folder: str, options: TargetOptions) -> Iterator[Callable[[Assigned], Target]]:
-        """See :class:`~everlog.core.family.migrating.Migrating`."""
         yield partial(self._open, folder, options)
 
     def _open(self, folder: str, options: TargetOptions, assigned: Assigned) -> Target:

@@ -20,7 +20,6 @@ class JournalPurging(Purging):
     """``until`` is the last exported message."""
 
     def plan(self, store: Store, stream: str, *, last: int, end: int, subscriber: str) -> PurgePlan:
-        """See :class:`~everlog.core.family.purging.Purging`."""
         until, storage = store.format_address(last), store.storage
         journal = Journal.read(storage)
         others = [cp for cp in read_checkpoints(storage, storage.names()) if cp.subscriber != subscriber]

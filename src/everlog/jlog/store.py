@@ -177,7 +177,6 @@ class JlogStore(Store):
         return {"subscribers": count_lags(Journal.read(self.storage))}
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
-        """See :func:`everlog.jlog.repair.planning.plan_repair`."""
         from everlog.jlog.repair.planning import plan_repair
 
         return plan_repair(self.storage, progress=progress)

@@ -53,7 +53,6 @@ class ChannelFollower(Follower):
         self._folders: dict[str, str] = {}
 
     def poll(self) -> dict[str, StreamExtent]:
-        """See :meth:`Follower.poll`."""
         self._storage.forget()
         reading = self._store.reading
         reading.patience = Patience()

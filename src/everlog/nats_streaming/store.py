@@ -256,7 +256,6 @@ class NatsStreamingStore(Store):
         return plan_parts(self.storage, split_bytes)
 
     def verify_part(self, part: VerifyPart) -> Report:
-        """See :meth:`Store.verify_part`."""
         return verify_part(self.storage, self._reading, self.family, part)
 
 

@@ -42,7 +42,7 @@ class DecodedMessage:
 
 
 def decode_message(schema: MessageSet, data: Readable, at: int, where: str) -> DecodedMessage:
-    """See :meth:`Schema.decode`."""
+    """Decode the message at offset ``at``, as :meth:`Schema.decode` does."""
     header = schema.header
     end = len(data)
     if not 0 <= at <= end - header.size:

@@ -17,7 +17,7 @@ from everlog.sbe.values import pack_field
 
 
 def encode_message(schema: MessageSet, message: Message, values: Mapping[str, Any]) -> bytes:
-    """See :meth:`Schema.encode`."""
+    """Encode a message, as :meth:`Schema.encode` does."""
     header = schema.header
     own = {
         header.block_length.name: message.block.size,

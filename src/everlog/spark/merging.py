@@ -20,7 +20,7 @@ def aggregate(
     values: Mapping[str, str],
     options: Mapping[str, str],
 ) -> DataFrame:
-    """See :func:`everlog.spark.aggregate`."""
+    """Aggregate in each task, then merge the tasks' groups. Parameters: :func:`everlog.spark.aggregate`."""
     from pyspark.sql import functions as fn
 
     text = json.dumps({"by": dict(by) if isinstance(by, Mapping) else list(by), "values": dict(values)})

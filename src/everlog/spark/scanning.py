@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def scan(spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-    """See :func:`everlog.spark.scan`."""
+    """Read stores into a DataFrame without Spark's row conversion. Parameters: :func:`everlog.spark.scan`."""
     import json
 
     from pyspark.sql.datasource import CaseInsensitiveDict

@@ -67,7 +67,6 @@ class RecordingTarget(Target):
             )
 
     def has(self, place: Place) -> bool:
-        """See :class:`Target`."""
         recording = self._find()
         return recording is not None and recording.recording_id == place["recording"]
 
@@ -116,7 +115,6 @@ class RecordingTarget(Target):
     # Appending
 
     def append(self, messages: Messages, time_ns: int, note: Callable[[Place], None]) -> int:
-        """See :class:`Target`."""
         recorder = self._open_recorder()
         note({"recording": recorder.recording_id, "position": recorder.recorded_position})
         recorder.append_many(messages.payloads, [number or 0 for number in messages.numbers])
@@ -227,7 +225,6 @@ class RecordingAppending(Appending):
         return TargetName(store, first, frozenset(others))
 
     def open_target(self, path: str, given: Mapping[str, Any], *, create: bool, durability: Durability) -> Target:
-        """See :class:`Appending`."""
         if create:
             make_folder(path)
 

@@ -82,7 +82,6 @@ class ArchiveFollower(PositionalFollower):
             return file.read_at(0, min(file.size(), MAX_SMALL_FILE_BYTES, used + CATALOG_STEP_BYTES))
 
     def poll(self) -> dict[str, StreamExtent]:
-        """See :meth:`Follower.poll`."""
         self._storage.forget()
         catalog = self._read_catalog()
         # Without a catalog, the files show which recordings exist, and are listed at each poll.

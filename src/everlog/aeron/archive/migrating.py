@@ -51,7 +51,7 @@ class RecordingTarget:
         self.place = f"{archive.path}:{self._recorder.recording_id}"
 
     def check(self, row: Row, where: str) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Raise :class:`UsageError` for a record that is too long for this recording; ``where`` names the record."""
         length, limit = len(row.payload), self._recorder.max_message_length
         if length > limit:
             term = max(MIN_TERM_LENGTH, 1 << (8 * length - 1).bit_length())
@@ -61,11 +61,11 @@ class RecordingTarget:
             raise UsageError(where, found=f"{length} bytes", expected=f"at most {limit}", message=message, hint=hint)
 
     def end(self) -> int:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """The recorded position."""
         return self._recorder.recorded_position
 
     def append(self, rows: Sequence[Row]) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Append records; they are on disk on return. A crash leaves the first of them."""
         values = [self._value(row) for row in rows]
         self._recorder.append_many([row.payload for row in rows], values)
 
@@ -74,7 +74,7 @@ class RecordingTarget:
         return value or 0
 
     def after(self, end: int) -> Iterator[Found]:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Yield the records from an address on."""
         names = ("address", "length", "crc32", "end_position")
         with ArchiveStore.open(LocalStorage(self._archive.path), {}) as store:
             stream = str(self._recorder.recording_id)
@@ -83,7 +83,7 @@ class RecordingTarget:
                     yield Found(*row)
 
     def close(self) -> None:
-        """See :class:`~everlog.core.family.migrating.Target`."""
+        """Stop the recording."""
         self._recorder.stop()
 
 
@@ -94,7 +94,6 @@ class RecordingMigrating(Migrating):
     options = frozenset({"segment_bytes", "term_length", "reserved_value"})
 
     def check(self, options: TargetOptions) -> None:
-        """See :class:`~everlog.core.family.migrating.Migrating`."""
         for name, value, most in (
             ("segment bytes", options.segment_bytes, MAX_SEGMENT_LENGTH),
             ("term length", options.term_length, MAX_TERM_LENGTH),
@@ -104,7 +103,6 @@ class RecordingMigrating(Migrating):
                 raise UsageError(name, found=str(value), expected=expected)
 
     def place(self, folder: str, assigned: Assigned) -> str:
-        """See :class:`~everlog.core.family.migrating.Migrating`."""
         return folder
 
     @contextmanager

@@ -15,7 +15,6 @@ class RecordingPurging(Purging):
     """``until`` is the position after the last exported record."""
 
     def plan(self, store: Store, stream: str, *, last: int, end: int, subscriber: str) -> PurgePlan:
-        """See :class:`~everlog.core.family.purging.Purging`."""
         assert isinstance(store, ArchiveStore)
         state = RecordingState.of(store.folder.recording(stream), store.storage.names())
         position = purge_position(state, before_position=end)
@@ -26,7 +25,6 @@ class RecordingPurging(Purging):
         )
 
     def free(self, path: str, stream: str, until: str, subscriber: str) -> int:
-        """See :class:`~everlog.core.family.purging.Purging`."""
         with open_archive(path) as archive:
             recording_id = int(stream)
             position = archive.purge_position(recording_id, before_position=int(until))

@@ -75,7 +75,7 @@ class Recordings:
         control_session_id: int = 0,
         correlation_id: int = 0,
     ) -> Recorder:
-        """See :meth:`Archive.start_recording`."""
+        """Start a recording with the next free id, as :meth:`Archive.start_recording` describes."""
         parameters = parameters_of(channel, stream_id, stream_options)
         _check_ids(control_session_id, correlation_id)
         segment_length = max(self._options.segment_length, parameters.term_length)
@@ -119,7 +119,7 @@ class Recordings:
         control_session_id: int = 0,
         correlation_id: int = 0,
     ) -> Recorder:
-        """See :meth:`Archive.extend_recording`."""
+        """Continue a stopped recording at its end, as :meth:`Archive.extend_recording` describes."""
         _check_ids(control_session_id, correlation_id)
         with self._folder.lock:
             self._folder.check()

@@ -198,7 +198,6 @@ class ArchiveStore(PositionalStore):
         return verify_part(self.folder, part)
 
     def plan_repair(self, progress: Progress | None = None) -> RepairPlan:
-        """See :func:`everlog.aeron.archive.repair.plan.plan_repair`."""
         from everlog.aeron.archive.repair.plan import plan_repair
 
         return plan_repair(self.folder, progress)

@@ -39,7 +39,6 @@ class ClusterFollower(PositionalFollower):
         return self._store
 
     def poll(self) -> dict[str, StreamExtent]:
-        """See :meth:`Follower.poll`."""
         self._storage.forget()
         has_log = self._storage.exists(RECORDING_LOG_NAME)
         recording_log = self._storage.read_all(RECORDING_LOG_NAME) if has_log else None

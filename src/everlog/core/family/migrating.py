@@ -74,27 +74,28 @@ class Target(Protocol):
 
     @property
     def place(self) -> str:
-        """For people: the store's path, and what of it."""
+        """The store's path and the stream in it, as messages show them."""
 
     def check(self, row: Row, where: str) -> None:
         """Raises :class:`UsageError` for a record that the target can't hold. ``where`` says which record that is."""
 
     def end(self) -> int:
-        """The end: the next record begins there or after it."""
+        """The address at which the next record begins, or before which none will begin."""
 
     def append(self, rows: Sequence[Row]) -> None:
         """Append records; they are on disk on return. A crash leaves the first of them."""
 
     def after(self, end: int) -> Iterator[Found]:
-        """The records from an address on."""
+        """Yield the records from an address on."""
 
     def close(self) -> None:
         """Release the store."""
 
 
 class Migrating(ABC):
-    """Without state: an object serves any number of targets. ``is_shared``: all streams go into one store, which one
-    process owns; else each gets a store of its own. ``options``: the fields of :class:`TargetOptions` that matter."""
+    """Opens the targets of a family, for moving streams into it. An object has no state and serves any number of
+    targets. ``is_shared``: all streams go into one store, which one process owns; else each gets a store of its own.
+    ``options``: the fields of :class:`TargetOptions` that matter."""
 
     is_shared: ClassVar[bool]
     options: ClassVar[frozenset[str]]

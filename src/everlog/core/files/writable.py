@@ -155,7 +155,7 @@ class LocalWritableFile(LocalFile):
         return self._path
 
     def write_at(self, offset: int, data: Any) -> None:
-        """See :class:`WritableFile`."""
+        """Write all of a bytes-like object with ``pwrite``. Raises :class:`WriteFailed`; part may then be in the file."""
         view = memoryview(data).cast("B")
         done = 0
         try:
@@ -177,14 +177,14 @@ class LocalWritableFile(LocalFile):
             return None
 
     def truncate(self, size: int) -> None:
-        """See :class:`WritableFile`."""
+        """Cut the file, or extend it with zeros. Raises :class:`WriteFailed`."""
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
             raise write_failed(self.name, error) from error
 
     def sync(self, *, times: bool = False) -> None:
-        """See :class:`WritableFile`."""
+        """Call ``fdatasync``, with ``times`` ``fsync``. Raises :class:`WriteFailed`."""
         try:
             if _IS_LINUX:
                 (os.fsync if times else os.fdatasync)(self._fd)
@@ -194,12 +194,12 @@ class LocalWritableFile(LocalFile):
             raise write_failed(self.name, error) from error
 
     def lock(self, *, wait: bool = True) -> bool:
-        """See :class:`WritableFile`."""
+        """Lock the whole file; False if another holder has the lock and ``wait`` is false."""
         self._locker = os.getpid()
         return self._set_lock(fcntl.F_WRLCK, wait=wait)
 
     def unlock(self) -> None:
-        """See :class:`WritableFile`."""
+        """Release the lock."""
         self._set_lock(fcntl.F_UNLCK, wait=True)
 
     def _set_lock(self, kind: int, *, wait: bool) -> bool:
@@ -209,11 +209,11 @@ class LocalWritableFile(LocalFile):
             raise write_failed(self.name, error) from error
 
     def mode(self) -> int:
-        """See :class:`WritableFile`."""
+        """The permission bits."""
         return stat.S_IMODE(os.fstat(self._fd).st_mode)
 
     def hold(self) -> bool:
-        """See :class:`WritableFile`."""
+        """Mark the file as in use until it is closed; False if it is held already."""
         self._locker = os.getpid()
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -224,7 +224,7 @@ class LocalWritableFile(LocalFile):
         return True
 
     def is_current(self) -> bool:
-        """See :class:`WritableFile`."""
+        """Whether the file's name still refers to this file."""
         if self._fd < 0:
             return False
         try:
@@ -268,7 +268,7 @@ class LocalWritableStorage(LocalStorage):
     def open_writable(
         self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
     ) -> LocalWritableFile:
-        """See :class:`WritableStorage`."""
+        """Open for reading and writing; ``create`` makes a missing file, ``exclusive`` refuses an existing one."""
         path = self.path(name)
         flags = os.O_CREAT | (os.O_EXCL if exclusive else 0) if create else 0
         is_new = create and not os.path.exists(path)
@@ -293,7 +293,7 @@ class LocalWritableStorage(LocalStorage):
                 os.fchown(file.fileno(), folder.st_uid, folder.st_gid)
 
     def publish(self, name: str, data: bytes, *, replace: bool, mode: int = 0o640, sync: bool = False) -> bool:
-        """See :class:`WritableStorage`."""
+        """Write a draft, then link or rename it to ``name``; False if the name is taken and ``replace`` is false."""
         path, draft = self.path(name), self.path(f"{DRAFT_PREFIX}{os.getpid()}-{os.urandom(4).hex()}")
         try:
             with LocalWritableFile(draft, name, os.O_CREAT | os.O_EXCL, mode) as file:
@@ -316,7 +316,7 @@ class LocalWritableStorage(LocalStorage):
         return True
 
     def rename(self, draft: str, name: str) -> None:
-        """See :class:`WritableStorage`."""
+        """Atomically give a complete file its name, replacing any file of that name."""
         path = self.path(name)
         try:
             os.replace(self.path(draft), path)
@@ -324,7 +324,7 @@ class LocalWritableStorage(LocalStorage):
             raise write_failed(path, error) from error
 
     def remove(self, name: str) -> bool:
-        """See :class:`WritableStorage`."""
+        """Delete a file; False if it did not exist."""
         path = self.path(name)
         try:
             os.unlink(path)
@@ -335,7 +335,7 @@ class LocalWritableStorage(LocalStorage):
         return True
 
     def sync_folder(self, folder: str = "") -> None:
-        """See :class:`WritableStorage`."""
+        """Return when created and deleted names are on disk."""
         path = self.path(folder)
         try:
             _sync_names(path)

@@ -43,7 +43,7 @@ class FolderBackup:
         return self._storage is not None
 
     def save(self, name: str, pieces: Iterable[bytes]) -> None:
-        """See :class:`Backup`."""
+        """Store bytes under a name; they are on disk on return. Raises :class:`WriteFailed`."""
         storage = self._open()
         with storage.open_writable(_free_name(storage, name), create=True, exclusive=True, mode=0o600) as file:
             at = 0

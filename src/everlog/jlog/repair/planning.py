@@ -108,7 +108,7 @@ class _Planner:
         self.cut: set[int] = set()
 
     def plan(self) -> RepairPlan:
-        """See :func:`plan_repair`."""
+        """Compute the steps that repair what was found."""
         segments = list(self._segments()) if "segments" in self.parts else []
         metastore = list(self._metastore()) if "metastore" in self.parts else []
         is_legacy = "metastore-legacy" in self.codes[METASTORE]

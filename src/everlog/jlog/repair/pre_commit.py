@@ -55,12 +55,10 @@ class SettleBuffer(FolderStep):
         return sum(end - start for start, end in self.kept)
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.size)
         refuse_open(self.storage, PRE_COMMIT)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage):
             self.check()
             with self.storage.open_writable(PRE_COMMIT) as file:

@@ -144,12 +144,12 @@ class Renumbering:
         self._sure_count: int | None = None
 
     def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
-        """See :class:`Listener`."""
+        """Count messages up to each checkpoint."""
         self._by_marker.add(markers)
         self._by_offset.add(offsets)
 
     def lost(self, *, is_counted: bool) -> None:
-        """See :class:`Listener`."""
+        """Note the first damage after which message numbers are uncertain."""
         if self._sure_count is None and not is_counted:
             self._sure_count = self._by_marker.total
 

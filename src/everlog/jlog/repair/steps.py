@@ -78,7 +78,6 @@ class WriteMetastore(FolderStep):
     mode: int = FILE_MODE
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         if self.old is None:
             self.expect_none(METASTORE)
             return
@@ -92,7 +91,6 @@ class WriteMetastore(FolderStep):
             raise changed(METASTORE, found.hex() or "0 bytes", (self.old or b"").hex() or "0 bytes")
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         if self.old is None:
             if not self.storage.publish(METASTORE, self.new, replace=False, mode=self.mode, sync=True):
@@ -117,11 +115,9 @@ class CreateSegment(FolderStep):
     mode: int = FILE_MODE
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_none(self.file)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage):
             self.check()
             self.storage.open_writable(self.file, create=True, mode=self.mode).close()
@@ -141,7 +137,6 @@ class MoveCheckpoint(FolderStep):
     new: tuple[int, int]
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         refuse_open(self.storage, self.file)
         if not self.storage.exists(self.file):
             raise changed(self.file, "no file", self.before)
@@ -154,7 +149,6 @@ class MoveCheckpoint(FolderStep):
             raise changed(self.file, found.hex() or "0 bytes", self.old.hex() or "0 bytes")
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage):
             self.check()
             with self.storage.open_writable(self.file) as file, locked(file):
@@ -200,7 +194,6 @@ class CutTail(SegmentStep):
     after_crash = "the segment cut or not; once cut, maybe index entries past its end, which planning again finds"
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.state.size)
 
     def apply(self, backup: Backup | None) -> str:
@@ -232,12 +225,10 @@ class RewriteSegment(SegmentStep):
         return DRAFT_PREFIX + self.file
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.state.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
             self.check()
             with self.storage.open_writable(self.file) as file, locked(file):
@@ -280,12 +271,12 @@ class _PlainHeaders:
         self._draft = draft
 
     def messages(self, markers: Sequence[int], offsets: Sequence[int]) -> None:
-        """See :class:`everlog.jlog.repair.segments.Listener`."""
+        """Give each message the plain magic."""
         for offset in offsets:
             self._draft.write_at(self._kept.place_of(offset), PLAIN.magic_bytes)
 
     def lost(self, *, is_counted: bool) -> None:
-        """See :class:`everlog.jlog.repair.segments.Listener`."""
+        """Damage needs no new header."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,12 +286,10 @@ class DeleteSegment(SegmentStep):
     after_crash = "the segment, maybe without its index, or neither"
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.state.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage), index_locked(self.storage, self.log) as index:
             self.check()
             with self.storage.open_writable(self.file) as file, locked(file):
@@ -323,11 +312,9 @@ class DeleteIndex(FolderStep):
     size: int
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.size)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         if backup is not None:
             with self.storage.open(self.file) as file:
@@ -378,12 +365,10 @@ class DeleteFile(FolderStep):
     size: int
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         self.expect_size(self.file, self.size)
         refuse_open(self.storage, self.file)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         with journal_locked(self.storage):
             self.check()
             if backup is not None:

@@ -90,7 +90,7 @@ class AsyncSubscriber:
         return self._subscription
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.__iter__`."""
+        """The messages available now, one by one. A later loop continues after the last message given."""
         self._opened.check_open()
         return self._give(None)
 
@@ -126,14 +126,14 @@ class AsyncSubscriber:
         max_bytes: int = MAX_BATCH_BYTES,
         columns: Sequence[str] | None = None,
     ) -> Batch | None:
-        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_batch`."""
+        """The next messages as columns, as :meth:`.Subscriber.read_batch` gives them; ``None`` if there are none."""
         subscription = self._opened
         batch = await asyncio.to_thread(subscription.read_ahead, max_rows, max_bytes, columns)
         subscription.mark_given(batch)
         return batch
 
     async def read_payloads(self, max_rows: int = MAX_BATCH_ROWS) -> list[bytes]:
-        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_payloads`."""
+        """Read the payloads of up to ``max_rows`` messages; an empty list if there are none."""
         batch = await self.read_batch(max_rows, columns=("payload",))
         return [] if batch is None else batch.to_list("payload")
 
@@ -144,16 +144,16 @@ class AsyncSubscriber:
         await asyncio.to_thread(subscription.checkpoint, subscription.position if place is None else place)
 
     async def seek(self, place: Place) -> None:
-        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.seek`."""
+        """Continue after a message or an address. The checkpoint is unchanged."""
         await asyncio.to_thread(self._opened.seek, place)
 
     async def lag(self) -> Lag:
-        """See :meth:`everlog.jlog.subscribing.subscriber.Subscriber.lag`."""
+        """The backlog after the last message given."""
         return await asyncio.to_thread(self._opened.lag)
 
     @property
     def position(self) -> Address:
-        """See :attr:`everlog.jlog.subscribing.subscriber.Subscriber.position`."""
+        """The address of the last message given."""
         return self._opened.position
 
     async def close(self, *, is_clean: bool = True) -> None:

@@ -28,13 +28,13 @@ else:
 
 
 def appender(segment: WritableFile, metastore: WritableFile, log: int, magic: int, end: int, marker: int) -> Appender:
-    """See :class:`everlog.jlog.writing.append_twin.Appender`."""
+    """Create the compiled appender for local files, else its twin."""
     kind = Appender if _is_local(segment) and _is_local(metastore) else twin.Appender
     return kind(segment, metastore, log, magic, end, marker)
 
 
 def buffer_appender(file: WritableFile, magic: int, used: int, capacity: int) -> BufferAppender:
-    """See :class:`everlog.jlog.writing.append_twin.BufferAppender`."""
+    """Create the compiled buffer appender for local files, else its twin."""
     kind = BufferAppender if _is_local(file) else twin.BufferAppender
     return kind(file, magic, used, capacity)
 

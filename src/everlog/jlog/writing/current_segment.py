@@ -147,7 +147,7 @@ class CurrentSegment:
         self._commit.settle(self._sync)
 
     def settle_if_synced(self) -> None:
-        """:meth:`settle`, if appends wait for it."""
+        """Call :meth:`settle` if the durability is ``synced``."""
         if self._is_synced:
             self.settle()
 

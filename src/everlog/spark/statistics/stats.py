@@ -130,7 +130,7 @@ class Stats:
         return self.buckets.where("burst")
 
     def report(self, title: str = "What the streams hold") -> Report:
-        """See :func:`everlog.spark.report`."""
+        """Draw the statistics as a page of charts."""
         from everlog.charts.page import make_report
         from everlog.spark.statistics.cells import cells_of
 

@@ -237,7 +237,7 @@ class SimulatedSocket:
         self._peer = self.settings.connect
 
     def send(self, data: Readable, address: SocketAddress | None = None) -> int:
-        """See :class:`everlog.kernel.udp_twin.UdpSocket`."""
+        """Put a datagram on the network. Returns its length. Raises the ``OSError`` that a system socket raises."""
         target = address or self._peer
         if self.closed:
             raise _refused(errno.EBADF)
@@ -259,7 +259,7 @@ class SimulatedSocket:
         address: SocketAddress | None = None,
         count: int = -1,
     ) -> int:
-        """See :class:`everlog.kernel.udp_twin.UdpSocket`."""
+        """Send a datagram for each part of a memory. Returns the number sent."""
         start = offset
         bounds = part_bounds(memory, offset, ends, count)
         for end in bounds:
@@ -268,7 +268,7 @@ class SimulatedSocket:
         return len(bounds)
 
     def receive(self, batch: Datagrams) -> int:
-        """See :class:`everlog.kernel.udp_twin.UdpSocket`."""
+        """Fill a batch with the datagrams that have arrived. Returns their number."""
         if self.closed:
             raise _refused(errno.EBADF)
         batch.clear()
@@ -280,7 +280,7 @@ class SimulatedSocket:
         return len(batch)
 
     def connect(self, address: SocketAddress) -> None:
-        """See :class:`everlog.kernel.udp_twin.UdpSocket`."""
+        """Replace the only peer."""
         if address.family != self.settings.family:
             raise _refused(errno.EAFNOSUPPORT)
         self._peer = address

@@ -74,7 +74,7 @@ class Environment:
         )
 
     def record(self, error: BaseException | str, now_ms: int | None = None) -> None:
-        """See :class:`everlog.aeron.transport.media.context.Errors`."""
+        """Keep an error for the test."""
         self.errors.append(error)
 
     def channel(self, uri: str) -> UdpChannel:

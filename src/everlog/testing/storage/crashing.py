@@ -76,7 +76,7 @@ class CrashingFile(FileBase):
         self._change((offset + half, written[half:]), "write")
 
     def truncate(self, size: int) -> None:
-        """See :class:`WritableFile`."""
+        """Cut the file, or extend it with zeros."""
         self._change((size, None), "truncate")
 
     def _change(self, change: Change, what: str) -> None:
@@ -96,7 +96,7 @@ class CrashingFile(FileBase):
             self._open().pending = []
 
     def lock(self, *, wait: bool = True) -> bool:
-        """See :class:`WritableFile`."""
+        """Lock the whole file; False if another open file has the lock and ``wait`` is false."""
         deadline = time.monotonic() + SECONDS_FOR_A_LOCK
         with self._storage.changed:
             inode = self._open()
@@ -109,7 +109,7 @@ class CrashingFile(FileBase):
         return True
 
     def unlock(self) -> None:
-        """See :class:`WritableFile`."""
+        """Release the lock."""
         with self._storage.changed:
             inode = self._open()
             if inode.locked_by is self:
@@ -121,7 +121,7 @@ class CrashingFile(FileBase):
         return self._open().mode
 
     def hold(self) -> bool:
-        """See :class:`WritableFile`."""
+        """Mark the file as in use until it is closed; False if it is held already."""
         with self._storage.changed:
             inode = self._open()
             if inode.held_by not in (None, self):
@@ -130,7 +130,7 @@ class CrashingFile(FileBase):
         return True
 
     def is_current(self) -> bool:
-        """See :class:`WritableFile`."""
+        """Whether the file's name still refers to this file."""
         return self._storage.is_named(self.name, self._open())
 
     def close(self) -> None:
@@ -280,7 +280,7 @@ class CrashingStorage:
     def open_writable(
         self, name: str, *, create: bool = False, exclusive: bool = False, mode: int = 0o640
     ) -> CrashingFile:
-        """See :class:`WritableStorage`."""
+        """Open for reading and writing; ``create`` makes a missing file, ``exclusive`` refuses an existing one."""
         with self.changed:
             inode = self._inodes.get(self._name(name))
             if inode is None and not create:
@@ -317,7 +317,7 @@ class CrashingStorage:
         return True
 
     def rename(self, draft: str, name: str) -> None:
-        """See :class:`WritableStorage`."""
+        """Give a complete file its name, replacing any file of that name."""
         with self.changed:
             inode = self._inodes.get(self._name(draft))
             if inode is None:
@@ -327,7 +327,7 @@ class CrashingStorage:
             self.done("rename")
 
     def remove(self, name: str) -> bool:
-        """See :class:`WritableStorage`."""
+        """Delete a file; False if it did not exist."""
         with self.changed:
             if self._name(name) not in self._inodes:
                 return False
@@ -336,18 +336,18 @@ class CrashingStorage:
         return True
 
     def sync_folder(self, folder: str = "") -> None:
-        """See :class:`WritableStorage`. Syncs the names directly in the folder, not the files' content. A folder exists
+        """Sync the names directly in the folder, not the files' content. A folder exists
         as soon as it contains a name."""
         with self.changed:
             self._renamed = [change for change in self._renamed if posixpath.dirname(change[0]) != folder]
             self.done("sync folder")
 
     def is_open_elsewhere(self, name: str) -> bool | None:
-        """See :class:`WritableStorage`."""
+        """Whether the file is open in this storage."""
         inode = self._inodes.get(self._name(name))
         return None if inode is None else inode.open_count > 0
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
-        """See :class:`WritableStorage`. Always false: writers here never write to a file that readers consider
+        """Always false: writers here never write to a file that readers consider
         finished."""
         return False

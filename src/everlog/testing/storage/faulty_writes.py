@@ -90,17 +90,17 @@ class FaultyWrites(DelegatingStorage):
         return is_new
 
     def rename(self, draft: str, name: str) -> None:
-        """See :class:`WritableStorage`."""
+        """Rename, unless a fault is due."""
         self.check("rename", name)
         self._inner.rename(draft, name)
 
     def remove(self, name: str) -> bool:
-        """See :class:`WritableStorage`."""
+        """Delete, unless a fault is due."""
         self.check("remove", name)
         return self._inner.remove(name)
 
     def sync_folder(self, folder: str = "") -> None:
-        """See :class:`WritableStorage`."""
+        """Sync the folder, unless a fault is due."""
         self.check("sync_folder", folder or self.root)
         self._inner.sync_folder(folder)
 
@@ -138,7 +138,7 @@ class FaultyWritableFile(FileBase):
         return self._inner.next_data(offset)
 
     def write_at(self, offset: int, data: Any) -> None:
-        """See :class:`WritableFile`. A failing write may leave a part: see :class:`WriteFaults`."""
+        """Write, unless a fault is due. A failing write may leave a part: see :class:`WriteFaults`."""
         if self._storage.is_failing("write", self.name):
             written = memoryview(data).cast("B")
             part = self._storage.faults.part_bytes
@@ -149,12 +149,12 @@ class FaultyWritableFile(FileBase):
         self._inner.write_at(offset, data)
 
     def truncate(self, size: int) -> None:
-        """See :class:`WritableFile`."""
+        """Truncate, unless a fault is due."""
         self._storage.check("truncate", self.name)
         self._inner.truncate(size)
 
     def sync(self, *, times: bool = False) -> None:
-        """See :class:`WritableFile`. After a failed sync, the data that was not synced is lost at a power cut."""
+        """Sync, unless a fault is due. After a failed sync, the data that was not synced is lost at a power cut."""
         if self._storage.is_failing("sync", self.name):
             lose = getattr(self._inner, "lose_unsynced", None)
             if lose is not None:
@@ -163,7 +163,7 @@ class FaultyWritableFile(FileBase):
         self._inner.sync(times=times)
 
     def lock(self, *, wait: bool = True) -> bool:
-        """See :class:`WritableFile`."""
+        """Lock, unless a fault is due."""
         self._storage.check("lock", self.name)
         return self._inner.lock(wait=wait)
 

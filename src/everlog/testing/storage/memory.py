@@ -17,7 +17,6 @@ class MemoryFile(BytesFile):
     """A file's bytes. Whole pages of zeros count as holes, so that tests cover holes, too."""
 
     def next_data(self, offset: int) -> int:
-        """See :class:`everlog.core.files.storage.ReadableFile`."""
         start, size = offset, len(self._data)
         while start < size:
             end = (start // PAGE_BYTES + 1) * PAGE_BYTES

@@ -18,10 +18,10 @@ class SegmentPurger(Protocol):
     """An open archive, or its :class:`~everlog.aeron.archive.maintenance.operations.Maintenance`."""
 
     def segments_before(self, recording_id: int, position: int) -> list[tuple[int, int, str]]:
-        """See :meth:`Maintenance.segments_before`."""
+        """List the segments before a position, each with its start, its end and its file name."""
 
     def purge_segments(self, recording_id: int, new_start_position: int) -> int:
-        """See :meth:`Maintenance.purge_segments`."""
+        """Move the start of a recording forward, and delete the segments before it. Returns the number deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,8 @@ class Script:
         self._report = report
 
     def give(self, archive: LocalStorage, segment: Segment) -> str:
-        """See :class:`SegmentSink`."""
+        """Run the program for a segment and wait for it; return the command line. Raises :class:`StoreUnavailable`
+        unless it exits with 0 in time."""
         path = os.path.abspath(archive.path(segment.name))
         numbers = (segment.recording_id, segment.start_position, segment.end_position)
         arguments = [*self.command, path, *map(str, numbers)]

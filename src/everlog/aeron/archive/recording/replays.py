@@ -67,7 +67,7 @@ class Replays:
         follow: bool = False,
         timeout_s: float | None = None,
     ) -> Replay:
-        """See :meth:`Archive.replay`."""
+        """Open a replay and keep track of it until it is closed, as :meth:`Archive.replay` describes."""
         for name, value in (("position", position), ("length", length)):
             check_type(name, value, int | None, "a whole number")
         recording = self._folder.recording(recording_id)

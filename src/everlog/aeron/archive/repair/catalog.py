@@ -50,7 +50,6 @@ class RebuildCatalog(OfflineStep):
     capacity: int
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         is_there = self.storage.exists(CATALOG_NAME)
         if self.old is None or not is_there:
             if is_there or self.old is not None:
@@ -61,7 +60,6 @@ class RebuildCatalog(OfflineStep):
                 raise changed(CATALOG_NAME, f"other contents, {file.size()} bytes", f"{self.old.size} bytes")
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         if self.old is not None:
             keep_file(backup, self.storage, CATALOG_NAME)

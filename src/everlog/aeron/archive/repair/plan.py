@@ -86,7 +86,7 @@ class _Planner:
         self.is_rebuilt = not self.is_old and any(f.code in _CATALOG_CODES and f.file == CATALOG_NAME for f in hard)
 
     def plan(self) -> RepairPlan:
-        """See :func:`plan_repair`."""
+        """Compute the steps that repair what was found."""
         steps: list[RepairStep] = []
         if not self.is_old:
             steps += [*self._drafts(), *self._mark_file()]

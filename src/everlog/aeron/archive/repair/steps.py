@@ -38,7 +38,6 @@ class TailStep(OfflineStep):
     fingerprint: TailFingerprint
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         if not self.storage.exists(self.file):
             raise changed(self.file, "no file", f"{self.fingerprint.size} bytes")
         with self.storage.open(self.file) as file:
@@ -64,7 +63,6 @@ class EraseTail(TailStep):
     length: int
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         fingerprint = self.fingerprint
         with self.storage.open_writable(self.file) as file:
@@ -90,11 +88,9 @@ class MakeSegment(OfflineStep):
     length: int
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         self.expect_none(self.file)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         with self.storage.open_writable(self.file, create=True, exclusive=True, mode=0o644) as file:
             file.truncate(self.length)
@@ -113,7 +109,6 @@ class RemoveFile(TailStep):
     needs_backup: bool = False
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         if self.needs_backup and backup is None:
             return f"left {self.file}: no backup to move it to"
@@ -148,7 +143,6 @@ class SetStops(OfflineStep):
     is_later: bool = False
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         if not self.is_later:
             self._entries()
 
@@ -164,7 +158,6 @@ class SetStops(OfflineStep):
         return {stop.recording_id: entries[stop.recording_id] for stop in self.stops}
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         entries = self._entries()
         keep_catalog(self.storage, backup)
@@ -189,7 +182,6 @@ class RenewChecksums(OfflineStep):
     is_later: bool = False
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         if not self.is_later:
             self._compare()
 
@@ -203,7 +195,6 @@ class RenewChecksums(OfflineStep):
                 raise changed(CATALOG_NAME, f"{found} for recording {recording_id}", "a wrong checksum")
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         self._compare()
         keep_catalog(self.storage, backup)

@@ -140,7 +140,6 @@ class WriteChecksums(ToolStep):
     size: int
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         self.expect_size(self.file, self.size)
 
     def apply(self, backup: Backup | None) -> str:
@@ -181,7 +180,6 @@ class WriteChecksums(ToolStep):
         return Checksummed(file, self.start, self.term_length, CHECKSUMS[self.kind])
 
     def undo(self) -> dict[str, object]:
-        """See :class:`ArchiveStep`."""
         return {"kind": "session-ids", "from": f"{self.file}{KEPT_SUFFIX}"}
 
 

@@ -30,7 +30,7 @@ def file_state(file: ReadableFile) -> tuple[int, int]:
 
 
 def state_of(storage: Storage, name: str) -> tuple[int, int]:
-    """See :func:`file_state`."""
+    """Return the size and CRC-32 of the file with this name."""
     with storage.open(name) as file:
         return file_state(file)
 
@@ -41,7 +41,7 @@ class ToolStep(ArchiveStep):
 
     @abstractmethod
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
+        """Put back what :meth:`apply` changed. Returns what was undone, as plain values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,6 @@ class WriteBytes(ToolStep):
     before_plan: bytes | None = None
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         with self.storage.open(self.file) as file:
             self._compare(file)
 
@@ -68,7 +67,6 @@ class WriteBytes(ToolStep):
             raise changed(self.file, f"{found.hex()} at offset {self.offset}", self.old.hex())
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         with self.storage.open_writable(self.file) as file:
             file.write_at(self.offset, self.new)
@@ -76,7 +74,6 @@ class WriteBytes(ToolStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         found = {"kind": "write", "offset": self.offset, "old": self.old.hex(), "new": self.new.hex()}
         return found if self.before_plan is None else {**found, "before_plan": self.before_plan.hex()}
 
@@ -92,13 +89,11 @@ class ReplaceFile(ToolStep):
     new: bytes = field(repr=False)
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         found = state_of(self.storage, self.file) if self.storage.exists(self.file) else (0, 0)
         if found not in self.states:
             raise changed(self.file, _state_text(found), " or ".join(map(_state_text, self.states)))
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         keep_file(backup, self.storage, self.file)
         with self.storage.open_writable(self.file) as file:
@@ -108,7 +103,6 @@ class ReplaceFile(ToolStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         new = {"new_size": len(self.new), "new_crc32": zlib.crc32(self.new)}
         return {"kind": "replace", "states": [list(state) for state in self.states], **new}
 
@@ -123,12 +117,10 @@ class RemoveFiles(ToolStep):
     files: tuple[tuple[str, int], ...]
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         for name, size in self.files:
             self.expect_size(name, size)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         for name, _ in self.files:
             keep_file(backup, self.storage, name)
@@ -138,7 +130,6 @@ class RemoveFiles(ToolStep):
         return f"removed {', '.join(name for name, _ in self.files)}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         return {"kind": "restore", "files": [list(file) for file in self.files]}
 
 
@@ -151,14 +142,12 @@ class RenameFiles(ToolStep):
     names: tuple[tuple[str, str], ...]
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         for old, new in self.names:
             if not self.storage.exists(old):
                 raise changed(old, "no file", "a file")
             self.expect_none(new)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         for old, new in self.names:
             self.storage.rename(old, new)
@@ -166,7 +155,6 @@ class RenameFiles(ToolStep):
         return f"renamed {', '.join(f'{old} -> {new}' for old, new in self.names)}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         return {"kind": "rename", "names": [list(pair) for pair in self.names]}
 
 
@@ -177,13 +165,11 @@ class CreateFile(ToolStep):
     after_crash = "the empty file, or none"
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         self.storage.publish(self.file, b"", replace=False, mode=FILE_MODE, sync=True)
         return f"created {self.file}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         return {"kind": "remove-empty"}
 
 
@@ -197,11 +183,9 @@ class Lengthen(ToolStep):
     new_size: int
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         self.expect_size(self.file, self.old_size)
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         with self.storage.open_writable(self.file) as file:
             file.truncate(self.new_size)
@@ -209,7 +193,6 @@ class Lengthen(ToolStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         return {"kind": "shorten", "size": self.old_size, "new_size": self.new_size}
 
 
@@ -229,7 +212,6 @@ class ZeroTail(ToolStep):
     size: int
 
     def compare(self) -> None:
-        """See :class:`ArchiveStep`."""
         self.expect_size(self.file, self.size)
         with self.storage.open(self.file) as file:
             found = file.read_at(self.offset, HEADER_LENGTH)
@@ -237,7 +219,6 @@ class ZeroTail(ToolStep):
             raise changed(self.file, f"{found.hex()} at offset {self.offset}", self.old_head.hex())
 
     def apply(self, backup: Backup | None) -> str:
-        """See :class:`RepairStep`."""
         self.check()
         with self.storage.open_writable(self.file) as file:
             if backup is not None:
@@ -251,7 +232,6 @@ class ZeroTail(ToolStep):
         return f"{self.file}: {self.after}"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`RepairStep`."""
         return {
             "kind": "put",
             "from": f"{self.file}@{self.offset}",

@@ -97,7 +97,6 @@ class Undo(ToolStep):
         return f"{self.file}: {self.after}" if done else f"{self.file}: nothing to undo"
 
     def undo(self) -> dict[str, Any]:
-        """See :class:`ToolStep`."""
         return self.how
 
     def written_since(self, name: str) -> FileChanged:

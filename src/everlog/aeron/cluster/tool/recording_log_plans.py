@@ -96,7 +96,6 @@ class ReplaceNodeFile(FolderStep):
     now_ms: Clock = system_ms
 
     def check(self) -> None:
-        """See :class:`RepairStep`."""
         refuse_live(self.storage, self.now_ms)
         refuse_other_owner(self.storage)
         if self.storage.is_open_elsewhere(RECORDING_LOG_NAME):

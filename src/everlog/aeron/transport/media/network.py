@@ -130,7 +130,7 @@ class SystemSelector(Generic[T]):
         self._poll = select.poll()
 
     def add(self, sock: UdpSocket, item: T) -> None:
-        """See :class:`SocketSelector`."""
+        """Watch a socket; ``item`` identifies it."""
         number = _fileno(sock)
         self._items[number] = item
         self._poll.register(number, select.POLLIN)
@@ -142,13 +142,13 @@ class SystemSelector(Generic[T]):
             self._poll.unregister(number)
 
     def ready(self) -> Sequence[T]:
-        """See :class:`SocketSelector`."""
+        """Return all items if there are at most :data:`ASK_ALL`, else those whose sockets have data."""
         if len(self._items) <= ASK_ALL:
             return list(self._items.values())
         return [self._items[number] for number, _ in self._poll.poll(0) if number in self._items]
 
     def numbers(self) -> Sequence[int]:
-        """See :class:`SocketSelector`."""
+        """Return the file descriptors of all sockets."""
         return list(self._items)
 
 

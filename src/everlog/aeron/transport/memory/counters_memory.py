@@ -122,7 +122,7 @@ class Counters:
 
     @property
     def used_count(self) -> int:
-        """All counters ever allocated have ids ``0 <= id < used_count``."""
+        """The number of ids in use so far: all counters ever allocated have ids ``0 <= id < used_count``."""
         return self._used
 
     @property

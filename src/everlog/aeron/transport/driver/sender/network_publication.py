@@ -34,7 +34,7 @@ IPC_CHANNEL = "aeron:ipc"
 
 
 class State(Enum):
-    """See the table above."""
+    """States of a network publication, in their order; the module's table has the transitions."""
 
     ACTIVE = 1
     DRAINING = 2
