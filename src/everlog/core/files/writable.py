@@ -155,7 +155,7 @@ class LocalWritableFile(LocalFile):
         return self._path
 
     def write_at(self, offset: int, data: Any) -> None:
-        """Write all of a bytes-like object with ``pwrite``. Raises :class:`WriteFailed`; part may then be in the file."""
+        """Write all of a bytes-like object with ``pwrite``. Raises :class:`WriteFailed`; a part may stay."""
         view = memoryview(data).cast("B")
         done = 0
         try:

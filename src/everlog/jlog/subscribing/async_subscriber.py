@@ -126,7 +126,8 @@ class AsyncSubscriber:
         max_bytes: int = MAX_BATCH_BYTES,
         columns: Sequence[str] | None = None,
     ) -> Batch | None:
-        """The next messages as columns, as :meth:`.Subscriber.read_batch` gives them; ``None`` if there are none."""
+        """The next messages as columns; ``None`` if there are none. See
+        :meth:`everlog.jlog.subscribing.subscriber.Subscriber.read_batch`."""
         subscription = self._opened
         batch = await asyncio.to_thread(subscription.read_ahead, max_rows, max_bytes, columns)
         subscription.mark_given(batch)
