@@ -156,6 +156,33 @@ class Archive:
         """The folder."""
         return self._storage.root
 
+    # For the live service
+
+    @property
+    def storage(self) -> WritableStorage:
+        """The folder's files."""
+        return self._storage
+
+    @property
+    def catalog(self) -> CatalogWriter:
+        """The catalog. Its users hold ``lock``."""
+        return self._catalog
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while the catalog, or the set of recorders or replays, changes."""
+        return self._lock
+
+    @property
+    def active(self) -> Recordings:
+        """Starts and extends recordings, and has the recorders of active ones."""
+        return self._recordings
+
+    @property
+    def replays(self) -> Replays:
+        """The open replays."""
+        return self._replays
+
     # Recording
 
     def start_recording(

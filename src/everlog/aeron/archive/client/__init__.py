@@ -1,0 +1,1 @@
+"""A client of any archive, ours or Aeron's own."""

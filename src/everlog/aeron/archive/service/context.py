@@ -1,0 +1,23 @@
+"""What the parts of a service share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.transport.client.aeron import Aeron
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceContext:
+    """The client of the driver, whose work the service does itself (``use_invoker``); the folder; the settings.
+    ``on_error`` logs an error that no client can be told of. ``now_ms`` is the time since 1970."""
+
+    aeron: Aeron
+    archive: Archive
+    archive_id: int
+    settings: ArchiveSettings
+    on_error: Callable[[BaseException], None]
+    now_ms: Callable[[], int]
