@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, fields
+from enum import Enum
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from everlog.aeron.layouts import SbeMessageHeader
@@ -138,7 +139,7 @@ class MessageCodec:
         a number that does not fit its field, and for data over 1 GiB."""
         plan = _plan_of(type(message))
         try:
-            block = plan.whole.pack(*(int(getattr(message, name)) for name, _, _ in plan.numbers))
+            block = plan.whole.pack(*(_number_of(getattr(message, name)) for name, _, _ in plan.numbers))
         except struct.error as error:
             where = type(message).__name__
             raise UsageError(where, found=str(message), message=f"can't encode {message}: {error}") from None
@@ -176,6 +177,10 @@ class MessageCodec:
             else:
                 values[name], end = _data(name, part, data, end, where)
         return kind(**values)
+
+
+def _number_of(value: Any) -> int:
+    return int(value.value if isinstance(value, Enum) else value)
 
 
 def _numbers(plan: _Plan, data: Readable, length: int, version: int, where: str) -> dict[str, Any]:

@@ -36,6 +36,17 @@ class SessionRequest(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Connect(Message):
+    """Open a control session, as clients did before :class:`AuthConnect`. ``version`` is the protocol's."""
+
+    template_id: ClassVar[int] = 2
+    correlation_id: Int64
+    response_stream_id: Int32
+    version: Int32
+    response_channel: Text
+
+
+@dataclass(frozen=True, slots=True)
 class CloseSession(Message):
     """Close a control session. There is no answer."""
 
@@ -407,6 +418,7 @@ class UpdateChannel(SessionRequest):
 
 
 REQUESTS: tuple[type[Message], ...] = (
+    Connect,
     CloseSession,
     StartRecording,
     StopRecording,

@@ -1,0 +1,1 @@
+"""Control sessions of clients: connecting, requests, answers."""
