@@ -39,7 +39,7 @@ from everlog.aeron.archive.recordings import OpenFolder, Recordings
 from everlog.aeron.archive.store import ArchiveStore, Options
 from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
 from everlog.aeron.archive.writing.heartbeat import Flusher, Heartbeat
-from everlog.aeron.archive.writing.ownership import Ownership
+from everlog.aeron.archive.writing.ownership import Ownership, ServiceAddress
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamKeywords, StreamOptions
 from everlog.aeron.family_options import CHECKSUM_KINDS, Checksum
@@ -121,8 +121,16 @@ class Archive:
             self._events.publish(signal)
 
     @classmethod
-    def create(cls, storage: WritableStorage, options: ArchiveOptions, *, exist_ok: bool = False) -> Archive:
-        """As :func:`~.opening.create`, on a storage of any kind."""
+    def create(
+        cls,
+        storage: WritableStorage,
+        options: ArchiveOptions,
+        *,
+        exist_ok: bool = False,
+        address: ServiceAddress | None = None,
+    ) -> Archive:
+        """As :func:`~.opening.create`, on a storage of any kind. ``address``: how clients reach the archive's
+        service."""
         if storage.exists(CATALOG_NAME):
             if not exist_ok:
                 message = f"{storage.root} is already an archive"
@@ -133,16 +141,19 @@ class Archive:
             raise StoreExists(storage.root, found=found, expected="a folder without recordings", hint=hint)
         else:
             CatalogWriter.create(storage, options.catalog).close()
-        return cls.open(storage, options)
+        return cls.open(storage, options, address=address)
 
     @classmethod
-    def open(cls, storage: WritableStorage, options: ArchiveOptions) -> Archive:
-        """Like :func:`~.opening.open_archive`, but on a storage object."""
+    def open(
+        cls, storage: WritableStorage, options: ArchiveOptions, *, address: ServiceAddress | None = None
+    ) -> Archive:
+        """Like :func:`~.opening.open_archive`, but on a storage object. ``address``: how clients reach the archive's
+        service."""
         if not storage.exists(CATALOG_NAME):
             raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
         options = _with_checksum(storage, options)
         timeout_ms = round(options.liveness_timeout_s * 1000)
-        ownership = Ownership.take(storage, timeout_ms=timeout_ms)
+        ownership = Ownership.take(storage, timeout_ms=timeout_ms, address=address)
         try:
             with Heartbeat.during(ownership):
                 recovered = _recover(storage, options)
@@ -378,6 +389,21 @@ class Archive:
                 first = first or error
         if first is not None:
             raise first
+
+    def abandon(self) -> None:
+        """Close all files without writing stop positions, as the death of the process does; opening the archive
+        recovers its recordings."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        for recorder in list(self._recordings.recorders.values()):
+            recorder.abandon()
+        self._events.close()
+        self._flusher.stop()
+        self._heartbeat.stop()
+        self._catalog.close()
+        self._ownership.release()
 
     def leave(self) -> None:
         """Close the archive in a forked child without touching its files, which the parent goes on using."""

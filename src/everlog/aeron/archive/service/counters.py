@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import struct
 
+from everlog.version import __version__
+
 RECORDING_POSITION_TYPE_ID = 100
 ARCHIVE_ERRORS_TYPE_ID = 101
 CONTROL_SESSIONS_TYPE_ID = 102
@@ -51,6 +53,16 @@ def control_session_label(client: str, archive_id: int) -> str:
 def archive_key(archive_id: int) -> bytes:
     """The key of a counter that an archive has once."""
     return _ARCHIVE_ID.pack(archive_id)
+
+
+def archive_errors_label(archive_id: int) -> str:
+    """The label of the counter of errors, which also shows that the archive is alive."""
+    return f"Archive Errors - archiveId={archive_id} version={__version__}"
+
+
+def archive_label(text: str, archive_id: int) -> str:
+    """The label of a counter that an archive has once."""
+    return _label(text, archive_id)
 
 
 def _label(text: str, archive_id: int) -> str:

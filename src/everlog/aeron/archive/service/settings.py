@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from everlog.aeron.archive.recording.options import DEFAULT_SEGMENT_LENGTH
+from everlog.aeron.family_options import Checksum
+from everlog.runtime.idle import IdleStrategyName
 from everlog.time_units import NS_PER_S
 
 
@@ -39,5 +41,7 @@ class ArchiveSettings:
     """How long a replay's publication lingers; ``None``: the driver's default."""
     archive_id: int | None = None
     """Identifies the archive to its clients; ``None``: the id of the archive's Aeron client."""
-    record_checksum: str = "none"
-    replay_checksum: str = "none"
+    record_checksum: Checksum = "none"
+    replay_checksum: Checksum = "none"
+    idle_strategy: IdleStrategyName = "backoff"
+    """What the service's thread does when it has nothing to do."""

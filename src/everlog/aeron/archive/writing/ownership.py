@@ -57,14 +57,19 @@ _ACTIVITY_AT = _HEADER_AT + ArchiveMarkHeader.field("activity_timestamp").offset
 _VERSION_AT = _HEADER_AT + ArchiveMarkHeader.field("version").offset
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """The channels and the directory that a mark file names; empty if there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAddress:
+    """How clients reach the service that owns the folder, as its mark file says: channels (empty if there is none),
+    streams, the driver's folder, and the archive's id."""
 
     control_channel: str = ""
+    control_stream_id: int = 0
     local_control_channel: str = ""
+    local_control_stream_id: int = 0
     events_channel: str = ""
+    events_stream_id: int = 0
     aeron_directory: str = ""
+    archive_id: int = -1
 
 
 class Ownership:
@@ -84,14 +89,13 @@ class Ownership:
         storage: WritableStorage,
         *,
         timeout_ms: int = LIVENESS_TIMEOUT_MS,
-        texts: Texts | None = None,
-        archive_id: int = -1,
+        address: ServiceAddress | None = None,
         clock_ms: Clock = now_ms,
     ) -> Ownership:
         """Become the owner. Raises :class:`StoreUnavailable` while another process owns the folder, which lasts for
         ``timeout_ms`` after the last activity of an owner that died. Raises :class:`WriteFailed`."""
         started = clock_ms()
-        header = _encode(started, texts or Texts(), archive_id)
+        header = _encode(started, address or ServiceAddress())
         place = writable_mark_storage(storage)
         if not place.exists(MARK_NAME):
             place.publish(MARK_NAME, _new_file(header), replace=False, mode=0o644)
@@ -177,15 +181,18 @@ class Ownership:
         self._file.close()
 
 
-def _encode(started_ms: int, texts: Texts, archive_id: int) -> bytes:
+def _encode(started_ms: int, address: ServiceAddress) -> bytes:
     block = ArchiveMarkHeader.pack(
         version=VERSION,
         activity_timestamp=started_ms,
         start_timestamp=started_ms,
         pid=os.getpid(),
+        control_stream_id=address.control_stream_id,
+        local_control_stream_id=address.local_control_stream_id,
+        events_stream_id=address.events_stream_id,
         header_length=HEADER_LENGTH,
         error_buffer_length=ERROR_LOG_BYTES,
-        archive_id=archive_id,
+        archive_id=address.archive_id,
     )
     parts = [
         SbeMessageHeader.pack(
@@ -196,7 +203,8 @@ def _encode(started_ms: int, texts: Texts, archive_id: int) -> bytes:
         ),
         block,
     ]
-    for text in (texts.control_channel, texts.local_control_channel, texts.events_channel, texts.aeron_directory):
+    channels = address.control_channel, address.local_control_channel, address.events_channel
+    for text in (*channels, address.aeron_directory):
         encoded = text.encode("ascii", "replace")
         parts += [len(encoded).to_bytes(4, "little"), encoded]
     return b"".join(parts).ljust(HEADER_LENGTH, b"\0")

@@ -1,0 +1,160 @@
+"""The service's duty cycle: reads requests, runs control sessions, recordings, replays, listings and deletions.
+
+Everything runs in the thread that calls :meth:`ArchiveConductor.do_work`, the client of the driver included, as the
+original's shared mode does. Source: ArchiveConductor, SharedModeArchiveConductor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from everlog.aeron.archive.service.authentication import (
+    AllowAllAuthenticator,
+    AllowAllAuthorisation,
+    Authenticator,
+    AuthorisationService,
+)
+from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.control.dispatch import Dispatch, Parts
+from everlog.aeron.archive.service.control.sessions import ControlSessions
+from everlog.aeron.archive.service.queries.queries import Queries
+from everlog.aeron.archive.service.recording.service import RecordingService
+from everlog.aeron.archive.service.replay.service import ReplayService
+from everlog.aeron.archive.service.requester import Session
+from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
+from everlog.aeron.transport.client.errors import RegistrationRefused
+from everlog.aeron.transport.client.registration import Registration
+from everlog.aeron.transport.client.subscription import Subscription
+from everlog.aeron.transport.format.error_codes import ErrorCode
+from everlog.errors import EverlogError
+from everlog.kernel.watch import WordPair
+from everlog.runtime.quiet import BUSY
+
+_log = logging.getLogger("everlog.aeron.archive")
+
+
+class ArchiveConductor:
+    """Runs one archive: an agent for :class:`~everlog.runtime.agent_runner.AgentRunner`. ``count_changed`` is called
+    with the number of control sessions. Subscribes to the control channels when it is made: raises
+    :class:`RegistrationRefused`, :class:`DriverTimeout`."""
+
+    words: Sequence[WordPair] = ()
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        *,
+        authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
+        count_changed: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._context = context
+        self._running: list[Session] = []
+        self._is_cut_off_told = False
+        self._recordings = RecordingService(context)
+        self._replays = ReplayService(context, self._recordings)
+        parts = Parts(
+            recordings=self._recordings,
+            replays=self._replays,
+            queries=Queries(context, self._recordings),
+            upkeep=Upkeep(context, self._recordings, self._replays, self._running.append),
+            add_session=self._running.append,
+            archive_id=context.archive_id,
+        )
+        self._sessions = ControlSessions(
+            context,
+            Dispatch(parts, context.on_error),
+            authenticator or AllowAllAuthenticator(),
+            authorisation or AllowAllAuthorisation(),
+            count_changed,
+        )
+        settings = context.settings
+        channels = [(settings.local_control_channel, settings.local_control_stream_id)]
+        if settings.control_channel is not None:
+            channels.insert(0, (settings.control_channel, settings.control_stream_id))
+        self._controls = [self._subscribe(channel, stream_id) for channel, stream_id in channels]
+
+    def _subscribe(self, channel: str, stream_id: int) -> Subscription:
+        """Subscribe to a control channel; try again while the driver is short of resources."""
+        while True:
+            adding: Registration[Subscription] = self._context.aeron.async_add_subscription(
+                channel, stream_id, on_unavailable_image=self._sessions.on_unavailable_image
+            )
+            try:
+                return adding.result()
+            except RegistrationRefused as error:
+                if error.error_code != ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE:
+                    raise
+
+    @property
+    def control_channels(self) -> list[str]:
+        """The control channels with the ports they are bound to; the local one comes last."""
+        return [subscription.resolved_channel() or subscription.channel for subscription in self._controls]
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the client of the driver has ended, so that the service can't go on."""
+        return self._context.aeron.is_closed
+
+    def do_work(self, now_ns: int, now_ms: int = 0) -> int:
+        """Run one cycle. Returns the amount of work done. Raises the error that ended the client of the driver."""
+        aeron = self._context.aeron
+        done = aeron.do_work()
+        if aeron.failure is not None:
+            if self._is_cut_off_told:
+                return 0
+            self._is_cut_off_told = True
+            raise aeron.failure
+        for subscription in self._controls:
+            done += self._sessions.poll(subscription, now_ns)
+        done += self._sessions.do_work(now_ns)
+        done += self._guarded(self._replays.do_work, now_ns)
+        done += self._guarded(self._recordings.do_work, now_ns)
+        for session in self._running[:]:
+            done += self._guarded(session.do_work, now_ns)
+            if session.is_done:
+                self._running.remove(session)
+                session.close()
+        return done
+
+    def _guarded(self, work: Callable[[int], int], now_ns: int) -> int:
+        """Do a part's work; an error of one part is logged, and the others go on."""
+        try:
+            return work(now_ns)
+        except EverlogError as error:
+            self._context.on_error(error)
+            return 1
+
+    def quiet_until(self) -> int:
+        """It needs every cycle: images and publications have no common word to wait for."""
+        return BUSY
+
+    def sockets(self) -> Sequence[int]:
+        """It has none of its own."""
+        return ()
+
+    def resume(self) -> None:
+        """Nothing needs to be caught up after a pause."""
+
+    def abort(self) -> None:
+        """End as a crash does: no stop position is written, opening the folder recovers them. For a driver that
+        died."""
+        self._recordings.abort()
+
+    def close(self) -> None:
+        """End all sessions in good order: recordings are stopped and their stop positions written. After the end of the
+        driver, end as a crash does."""
+        if self.is_cut_off:
+            self.abort()
+            return
+        for session in self._running:
+            session.close()
+        self._running.clear()
+        for close in (self._replays.close, self._recordings.close, self._sessions.close):
+            try:
+                close()
+            except EverlogError as error:
+                self._context.on_error(error)
+        for subscription in self._controls:
+            subscription.close()

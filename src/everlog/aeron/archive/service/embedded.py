@@ -1,0 +1,169 @@
+"""A live archive in a thread of this process: its client of the driver, its folder, its conductor."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.recording.options import ArchiveOptions
+from everlog.aeron.archive.service.authentication import Authenticator, AuthorisationService
+from everlog.aeron.archive.service.conductor import ArchiveConductor
+from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.counters import (
+    ARCHIVE_ERRORS_TYPE_ID,
+    CONTROL_SESSIONS_TYPE_ID,
+    archive_errors_label,
+    archive_key,
+    archive_label,
+)
+from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.archive.writing.ownership import ServiceAddress
+from everlog.aeron.mark_file import now_ms
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.core.files.writable import LocalWritableStorage, make_folder
+from everlog.errors import EverlogError, StoreUnavailable
+from everlog.runtime.agent_runner import AgentRunner
+from everlog.runtime.idle import idle_strategy
+
+THREAD = "archive-conductor"
+_log = logging.getLogger("everlog.aeron.archive")
+
+
+class EmbeddedArchive:
+    """An archive service in a thread of this process. Use it as a context manager, or stop it with :meth:`close`.
+
+    Raises :class:`DriverTimeout` without a driver in ``driver_folder`` (``None``: the default one),
+    :class:`StoreUnavailable` while another archive owns the folder or has the same id on this driver, and the errors of
+    :func:`~everlog.aeron.archive.opening.open_archive`."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        settings: ArchiveSettings | None = None,
+        *,
+        driver_folder: str | Path | None = None,
+        authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.failure: BaseException | None = None
+        self._settings = settings = settings or ArchiveSettings()
+        self._on_end = on_end
+        self._ended = threading.Event()
+        with ExitStack() as opened:
+            aeron = Aeron.connect(driver_folder, use_invoker=True, client_name=_client_name(settings.archive_id))
+            opened.callback(aeron.close)
+            self.driver_folder = aeron.folder
+            self.archive_id = aeron.client_id if settings.archive_id is None else settings.archive_id
+            self._refuse_second(aeron)
+            self._archive = self._open_folder(settings, aeron)
+            opened.callback(self._close_folder)
+            key = archive_key(self.archive_id)
+            self._errors = aeron.add_counter(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(self.archive_id), key)
+            sessions = aeron.add_counter(
+                CONTROL_SESSIONS_TYPE_ID, archive_label("Archive Control Sessions", self.archive_id), key
+            )
+            context = ServiceContext(
+                aeron=aeron,
+                archive=self._archive,
+                archive_id=self.archive_id,
+                settings=settings,
+                on_error=self._note,
+                now_ms=now_ms,
+            )
+
+            def count(number: int) -> None:
+                if not sessions.is_closed:
+                    sessions.value = number
+
+            self._conductor = ArchiveConductor(
+                context, authenticator=authenticator, authorisation=authorisation, count_changed=count
+            )
+            self.control_channels = self._conductor.control_channels
+            self._runner = AgentRunner(THREAD, [self._conductor], idle_strategy(settings.idle_strategy), self._on_error)
+            self._runner.start()
+            self._exits = opened.pop_all()
+
+    def _refuse_second(self, aeron: Aeron) -> None:
+        if aeron.counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, archive_key(self.archive_id)) is not None:
+            found = f"an archive with id {self.archive_id} on this driver"
+            expected, hint = "no other archive with this id", "give each archive of a driver its own id"
+            message = f"{aeron.folder}: {found} is running"
+            raise StoreUnavailable(str(aeron.folder), found=found, expected=expected, hint=hint, message=message)
+
+    def _open_folder(self, settings: ArchiveSettings, aeron: Aeron) -> Archive:
+        make_folder(str(self.folder))
+        options = ArchiveOptions(
+            file_sync_level=settings.file_sync_level,
+            catalog_file_sync_level=settings.catalog_file_sync_level,
+            segment_length=settings.segment_file_length,
+            checksum=settings.record_checksum,
+            catalog_capacity=settings.catalog_capacity,
+        )
+        address = ServiceAddress(
+            control_channel=settings.control_channel or "",
+            control_stream_id=settings.control_stream_id,
+            local_control_channel=settings.local_control_channel,
+            local_control_stream_id=settings.local_control_stream_id,
+            events_channel=settings.recording_events_channel or "",
+            events_stream_id=settings.recording_events_stream_id,
+            aeron_directory=str(aeron.folder),
+            archive_id=self.archive_id,
+        )
+        return Archive.create(LocalWritableStorage(self.folder), options, exist_ok=True, address=address)
+
+    def _note(self, error: BaseException) -> None:
+        """Log an error that no client can be told of."""
+        _log.error("archive %s: %s", self.folder, error, exc_info=not isinstance(error, EverlogError))
+        if not self._errors.is_closed:
+            self._errors.add()
+
+    def _on_error(self, error: Exception) -> None:
+        """An error that ended a duty cycle: without its driver, the service can't go on."""
+        self._note(error)
+        if self._conductor.is_cut_off and not self._ended.is_set():
+            self.failure = error
+            self._ended.set()
+            if self._on_end is not None:
+                self._on_end()
+
+    @property
+    def recovered(self) -> list[str]:
+        """What was repaired when the folder was opened, a line for each step."""
+        return self._archive.recovered
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the service still runs. It ends when it is closed, or when its driver ends."""
+        return not self._ended.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the service has ended. Returns false if it still runs after ``timeout_s`` seconds."""
+        return self._ended.wait(timeout_s)
+
+    def close(self) -> None:
+        """Stop all recordings and replays, and give the folder back. A second call does nothing."""
+        self._runner.close()
+        self._ended.set()
+        self._exits.close()
+
+    def _close_folder(self) -> None:
+        if self.failure is None:
+            self._archive.close()
+        else:
+            self._archive.abandon()
+
+    def __enter__(self) -> EmbeddedArchive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _client_name(archive_id: int | None) -> str:
+    return "archive" if archive_id is None else f"archive archiveId={archive_id}"
