@@ -77,6 +77,12 @@ class Recordings:
     ) -> Recorder:
         """Start a recording with the next free id, as :meth:`Archive.start_recording` describes."""
         parameters = parameters_of(channel, stream_id, stream_options)
+        return self.start_stream(parameters, control_session_id=control_session_id, correlation_id=correlation_id)
+
+    def start_stream(
+        self, parameters: StreamParameters, *, control_session_id: int = 0, correlation_id: int = 0
+    ) -> Recorder:
+        """Like :meth:`start`, for a stream whose parameters are known: those of an image, whatever its channel says."""
         _check_ids(control_session_id, correlation_id)
         segment_length = max(self._options.segment_length, parameters.term_length)
         descriptor = Descriptor(
@@ -90,7 +96,7 @@ class Recordings:
             session_id=parameters.session_id,
             stream_id=parameters.stream_id,
             stripped_channel=parameters.stripped_channel,
-            original_channel=channel,
+            original_channel=parameters.channel,
             source_identity=parameters.source_identity,
             control_session_id=control_session_id,
             correlation_id=correlation_id,
@@ -123,9 +129,8 @@ class Recordings:
         _check_ids(control_session_id, correlation_id)
         with self._folder.lock:
             self._folder.check()
-            recording = self._catalog.recording(recording_id)
-            held = self.recorders.get(recording_id)
-            state = RecordingState(recording, recorded_position=None if held is None else held.recorded_position)
+            state = self._state_of(recording_id)
+            recording = state.recording
             entry = self._catalog.entry(recording_id)
             own = {
                 "position": recording.stop_position,
@@ -138,17 +143,44 @@ class Recordings:
             stop = check_extension(state, Extension(*(getattr(asked, name) for name in own)))
             channel = channel or for_another_publication(entry.texts["original_channel"])
             parameters = parameters_of(channel, recording.stream_id, asked)
-            recorder = self._record(recording, parameters.session_id, stop)
-            try:
-                self._catalog.extend(recording_id, parameters.session_id, control_session_id, correlation_id)
-            except BaseException:
-                recorder.abandon()
-                del self.recorders[recording_id]
-                with contextlib.suppress(EverlogError):
-                    if self._catalog.recording(recording_id).is_active:
-                        self._catalog.set_stop(recording_id, stop, now_ms())
-                raise
+            recorder = self._extend(recording, parameters, stop, (control_session_id, correlation_id))
         self._report_start(recorder, parameters, RecordingSignal.EXTEND)
+        return recorder
+
+    def extend_stream(
+        self, recording_id: int, parameters: StreamParameters, *, control_session_id: int = 0, correlation_id: int = 0
+    ) -> Recorder:
+        """Like :meth:`extend`, for a stream whose parameters are known: those of an image, whatever its channel
+        says."""
+        _check_ids(control_session_id, correlation_id)
+        with self._folder.lock:
+            self._folder.check()
+            state = self._state_of(recording_id)
+            numbers = parameters.initial_term_id, parameters.term_length, parameters.mtu_length
+            stop = check_extension(state, Extension(parameters.join_position, *numbers))
+            recorder = self._extend(state.recording, parameters, stop, (control_session_id, correlation_id))
+        self._report_start(recorder, parameters, RecordingSignal.EXTEND)
+        return recorder
+
+    def _state_of(self, recording_id: int) -> RecordingState:
+        held = self.recorders.get(recording_id)
+        recorded_position = None if held is None else held.recorded_position
+        return RecordingState(self._catalog.recording(recording_id), recorded_position=recorded_position)
+
+    def _extend(
+        self, recording: Recording, parameters: StreamParameters, stop: int, request_ids: tuple[int, int]
+    ) -> Recorder:
+        recording_id = recording.recording_id
+        recorder = self._record(recording, parameters.session_id, stop)
+        try:
+            self._catalog.extend(recording_id, parameters.session_id, *request_ids)
+        except BaseException:
+            recorder.abandon()
+            del self.recorders[recording_id]
+            with contextlib.suppress(EverlogError):
+                if self._catalog.recording(recording_id).is_active:
+                    self._catalog.set_stop(recording_id, stop, now_ms())
+            raise
         return recorder
 
     def _record(self, recording: Recording, session_id: int, position: int) -> Recorder:

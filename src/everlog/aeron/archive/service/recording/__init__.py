@@ -1,0 +1,1 @@
+"""Records images: one recording per image of each subscription that a client asked for."""

@@ -1,0 +1,142 @@
+"""The recordings in progress: begins one for each image, runs them, and ends them. Source: ArchiveConductor
+(startRecordingSession, extendRecordingSession, closeRecordingSession), RecordingPos."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
+from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.counters import (
+    RECORDING_POSITION_TYPE_ID,
+    recording_position_key,
+    recording_position_label,
+)
+from everlog.aeron.archive.service.recording.admission import Admission
+from everlog.aeron.archive.service.recording.session import RecordingSession, SessionSurroundings
+from everlog.aeron.archive.service.recording.streams import check_image_extends, parameters_of_image
+from everlog.aeron.archive.service.recording.subscriptions import RecordedSubscription, Subscriptions
+from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.aeron.archive.writing.stream_parameters import StreamParameters
+from everlog.aeron.transport.client.counter import Counter
+from everlog.aeron.transport.client.image import Image
+from everlog.errors import EverlogError
+
+
+class ActiveRecordings:
+    """The sessions that record images, by recording id."""
+
+    def __init__(self, context: ServiceContext, surroundings: SessionSurroundings) -> None:
+        self._context = context
+        self._surroundings = surroundings
+        self._arrived: deque[tuple[RecordedSubscription, Image]] = deque()
+        self._sessions: dict[int, tuple[RecordingSession, RecordedSubscription]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __contains__(self, recording_id: int) -> bool:
+        return recording_id in self._sessions
+
+    def session(self, recording_id: int) -> RecordingSession | None:
+        """The session of a recording; ``None`` if it is not active."""
+        found = self._sessions.get(recording_id)
+        return None if found is None else found[0]
+
+    def owner(self, recording_id: int) -> RecordedSubscription:
+        """The subscription of an active recording."""
+        return self._sessions[recording_id][1]
+
+    def on_image(self, owner: RecordedSubscription, image: Image) -> None:
+        """Remember an image until the next cycle: the client of the driver accepts no calls in its handlers."""
+        self._arrived.append((owner, image))
+
+    def do_work(self, subscriptions: Subscriptions, admission: Admission, now_ns: int) -> int:
+        """Begin to record what has come, and run each session once. Returns the amount of work done."""
+        done = 0
+        while self._arrived:
+            owner, image = self._arrived.popleft()
+            done += 1
+            if not owner.is_stopped:
+                self._begin(owner, image, subscriptions, admission)
+        for session, owner in tuple(self._sessions.values()):
+            done += session.do_work(now_ns)
+            if session.is_done:
+                self._release(session, owner, subscriptions)
+        return done
+
+    # Begin
+
+    def _begin(
+        self, owner: RecordedSubscription, image: Image, subscriptions: Subscriptions, admission: Admission
+    ) -> None:
+        request = owner.request
+        try:
+            recorder, stream = self._start(owner, image, admission)
+            position = self._add_counter(recorder, stream)
+        except Exception as error:
+            self._context.on_error(error)
+            code = error.code if isinstance(error, ArchiveError) else ErrorCode.GENERIC
+            text = (error.message if isinstance(error, EverlogError) else None) or str(error)
+            request.requester.send_error(request.correlation_id, code, text)
+            if request.auto_stop:
+                subscriptions.stop(owner, text)
+            return
+        session = RecordingSession(request, image, owner.registration_id, recorder, position, self._surroundings)
+        owner.sessions.append(session)
+        self._sessions[session.recording_id] = session, owner
+        session.signal_start()
+
+    def _start(
+        self, owner: RecordedSubscription, image: Image, admission: Admission
+    ) -> tuple[Recorder, StreamParameters]:
+        request, active = owner.request, self._context.archive.active
+        stream = parameters_of_image(image, request.channel)
+        control_session_id, correlation_id = request.requester.session_id, request.correlation_id
+        if request.recording_id is None:
+            return active.start_stream(
+                stream, control_session_id=control_session_id, correlation_id=correlation_id
+            ), stream
+        recording = admission.known(request.recording_id)
+        admission.check_extensible(recording, f"streamId={image.stream_id} channel={request.channel}")
+        check_image_extends(recording, image)
+        return active.extend_stream(
+            request.recording_id, stream, control_session_id=control_session_id, correlation_id=correlation_id
+        ), stream
+
+    def _add_counter(self, recorder: Recorder, stream: StreamParameters) -> Counter:
+        """Add the counter of a recording's position; ends the recording if the driver refuses."""
+        recording_id, archive_id = recorder.recording_id, self._context.archive_id
+        key = recording_position_key(recording_id, stream.session_id, stream.source_identity, archive_id)
+        label = recording_position_label(
+            recording_id, stream.session_id, stream.stream_id, stream.stripped_channel, archive_id
+        )
+        try:
+            position = self._context.aeron.add_counter(RECORDING_POSITION_TYPE_ID, label, key)
+            position.value = stream.join_position
+        except BaseException:
+            recorder.stop()
+            raise
+        return position
+
+    # End
+
+    def _release(self, session: RecordingSession, owner: RecordedSubscription, subscriptions: Subscriptions) -> None:
+        del self._sessions[session.recording_id]
+        subscriptions.ended(owner, session)
+        session.close()
+
+    def close(self, subscriptions: Subscriptions, now_ns: int = 0) -> None:
+        """End all sessions in good order: what is recorded by now stays, and each gets its stop position."""
+        self._arrived.clear()
+        for session, owner in tuple(self._sessions.values()):
+            session.abort("archive closed")
+            session.do_work(now_ns)
+            self._release(session, owner, subscriptions)
+
+    def abandon(self) -> None:
+        """Leave all recordings active, as the death of the process does."""
+        self._arrived.clear()
+        for session, _ in self._sessions.values():
+            session.abandon()
+        self._sessions.clear()
