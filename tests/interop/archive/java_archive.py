@@ -200,7 +200,7 @@ class JavaArchive(LineProcess):
             (folder / MARK_NAME).unlink(missing_ok=True)
         memory = Path("/dev/shm")
         self._driver_folder = tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None)
-        driver = options.driver_folder or Path(self._driver_folder) / "driver"
+        self.driver_folder = driver = options.driver_folder or Path(self._driver_folder) / "driver"
         super().__init__(
             aeron_java.command(jar, "ArchivePeer", folder, driver, *options.arguments(), source=PROGRAM, flags=FLAGS)
         )

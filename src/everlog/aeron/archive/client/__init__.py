@@ -1,1 +1,1 @@
-"""A client of any archive, ours or Aeron's own."""
+"""A client of any archive, ours or Aeron's own. Start with :class:`AeronArchive` or :class:`AsyncAeronArchive`."""

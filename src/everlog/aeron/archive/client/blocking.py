@@ -1,0 +1,352 @@
+"""The blocking client of an archive."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from everlog.aeron.archive.client import calls
+from everlog.aeron.archive.client.blocking_requests import BlockingRequests
+from everlog.aeron.archive.client.call import Call
+from everlog.aeron.archive.client.core import (
+    ClientCore,
+    ClientState,
+    is_response_channel,
+    replayed_channel,
+    with_session_id,
+)
+from everlog.aeron.archive.client.errors import timeout
+from everlog.aeron.archive.client.idling import Idle
+from everlog.aeron.archive.client.link import Ticket
+from everlog.aeron.archive.client.options import ArchiveClientKeywords, ArchiveClientOptions, with_keywords
+from everlog.aeron.archive.client.replayed import OpenReplay, ReplayedMessages
+from everlog.aeron.archive.client.session import SessionRecord
+from everlog.aeron.archive.client.signal_stream import SignalStream
+from everlog.aeron.archive.client.values import ErrorResponse, ReplayParams
+from everlog.aeron.archive.protocol.requests import SourceLocation
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
+from everlog.aeron.transport.client.subscription import Subscription
+from everlog.errors import Closed, UsageError
+
+T = TypeVar("T")
+_log = logging.getLogger("everlog.aeron.archive")
+WHOLE = ReplayParams()
+
+
+class AeronArchive(BlockingRequests):
+    """A client of an archive, ours or Aeron's own. Close it, or use it in a ``with`` statement::
+
+        with AeronArchive.connect(control_request_channel="aeron:udp?endpoint=archive:8010",
+                                  control_response_channel="aeron:udp?endpoint=me:0") as archive:
+            for recording in archive.list_recordings():
+                print(recording.recording_id, recording.stop_position)
+
+    Names are those of Aeron's ``AeronArchive``; its overloads have names of their own, and its ``get`` is left out:
+    :meth:`start_position`. -1 becomes ``None``. Threads may share a client; their requests are in flight together.
+
+    A program that makes no calls for minutes must call :meth:`poll_for_recording_signals` or
+    :meth:`check_for_error_response` now and then, or set ``poll_interval_s``: otherwise the archive ends the
+    session."""
+
+    def __init__(self, core: ClientCore) -> None:
+        """Programs use :meth:`connect`."""
+        self._core = core
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        options: ArchiveClientOptions | None = None,
+        *,
+        aeron: Aeron | None = None,
+        **keywords: Unpack[ArchiveClientKeywords],
+    ) -> Self:
+        """Open a session with an archive. ``keywords`` override fields of ``options``. ``aeron`` stays open when the
+        client is closed; without it, the client connects one of its own.
+
+        Raises :class:`ArchiveTimeout` if the archive doesn't answer in time, :class:`ArchiveError` if it refuses,
+        :class:`DriverTimeout` if no media driver runs, :class:`UsageError` for a wrong option."""
+        core = ClientCore(aeron, with_keywords(options, keywords))
+        client = cls(core)
+        try:
+            client._connect()
+        except BaseException:
+            core.close()
+            raise
+        client._start_thread()
+        return client
+
+    def _connect(self) -> None:
+        connector = self._core.connector()
+        idle = Idle()
+        try:
+            while (link := connector.poll(time.monotonic_ns())) is None:
+                time.sleep(idle.seconds(self._core.aeron.do_work()))
+        except BaseException:
+            connector.close()
+            raise
+        self._core.adopt(link)
+
+    def _start_thread(self) -> None:
+        if self._core.options.poll_interval_s is not None:
+            self._thread = threading.Thread(target=self._poll_often, name="aeron-archive-client", daemon=True)
+            self._thread.start()
+
+    def _poll_often(self) -> None:
+        while not self._stopping.wait(self._core.options.poll_interval_s):
+            try:
+                with self._lock:
+                    if self.state is not ClientState.CONNECTED:
+                        continue
+                    self._core.poll()
+            except Exception:
+                _log.exception("a handler of the archive client failed")
+
+    # State
+
+    @property
+    def options(self) -> ArchiveClientOptions:
+        """The client's options."""
+        return self._core.options
+
+    @property
+    def aeron(self) -> Aeron:
+        """The Aeron client that it uses."""
+        return self._core.aeron
+
+    @property
+    def state(self) -> ClientState:
+        """Whether the session is open."""
+        return self._core.state
+
+    @property
+    def control_session_id(self) -> int:
+        """The session's id. Raises :class:`Closed`."""
+        return self._core.link.session.session_id
+
+    @property
+    def archive_id(self) -> int | None:
+        """The archive's id; ``None`` if it is older than protocol version 1.11. Raises :class:`Closed`."""
+        return self._core.link.session.archive_id
+
+    @property
+    def lost_sessions(self) -> tuple[SessionRecord, ...]:
+        """The sessions that were lost, oldest first, with what became of their last requests."""
+        with self._lock:
+            return self._core.lost_sessions
+
+    # Requests
+
+    def _call(self, call: Call[T]) -> T:
+        return self._finish(self._submit(call))
+
+    def _submit(self, call: Call[T]) -> Ticket[T]:
+        with self._lock:
+            if self._core.needs_connect(call.name):
+                self._connect()
+            return self._core.submit(call)
+
+    def _finish(self, ticket: Ticket[T]) -> T:
+        try:
+            self._wait(lambda: ticket.done)
+        except BaseException:
+            self._cancel(ticket)
+            raise
+        return ticket.result()
+
+    def _cancel(self, ticket: Ticket[T]) -> None:
+        with self._lock, contextlib.suppress(Closed):
+            self._core.cancel(ticket)
+
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        idle = Idle()
+        while not is_done():
+            with self._lock:
+                if is_done():
+                    return
+                work_count = self._core.poll()
+            time.sleep(idle.seconds(work_count))
+
+    # Signals and errors
+
+    def poll_for_recording_signals(self) -> int:
+        """Deliver the signals that have come; returns their number. Without ``on_error``, raises the next error that
+        answers no request, for example of a recording that failed."""
+        with self._lock:
+            before = self._core.inbox.signal_count
+            self._core.poll()
+            count = self._core.inbox.signal_count - before
+            if not count:
+                self._raise_error()
+            return count
+
+    def poll_for_error_response(self) -> ErrorResponse | None:
+        """Poll, and return the next error that answers no request and that ``on_error`` did not get, if any; also
+        that the session is lost."""
+        with self._lock:
+            self._core.poll()
+            return self._core.take_error()
+
+    def check_for_error_response(self) -> None:
+        """Poll, and raise the error that :meth:`poll_for_error_response` would return."""
+        with self._lock:
+            self._core.poll()
+            self._raise_error()
+
+    def _raise_error(self) -> None:
+        response = self._core.take_error()
+        if response is not None:
+            raise response.error.with_traceback(None)
+
+    def recording_signals(self) -> SignalStream:
+        """The recording signals from now on, to iterate over."""
+        return SignalStream(self._core.inbox, self.poll)
+
+    def poll(self) -> bool:
+        """Read what has come and call handlers; returns whether anything had. Other calls do it, too, while they
+        wait. Raises :class:`SessionLost`, :class:`Closed`."""
+        with self._lock:
+            if self._core.poll():
+                return True
+            self._core.check_connected()
+            return False
+
+    # Recording one's own publications
+
+    def add_recorded_publication(self, channel: str, stream_id: int) -> Publication:
+        """Add a publication and record it, and nothing else of its stream. Raises :class:`UsageError` if the
+        publication exists already."""
+        publication = self.aeron.add_publication(channel, stream_id)
+        if not publication.is_original:
+            publication.close()
+            where = f"publication {channel}, stream {stream_id}"
+            raise UsageError(where, message=f"{where} already added")
+        self._record(publication, channel, stream_id)
+        return publication
+
+    def add_recorded_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
+        """Like :meth:`add_recorded_publication`, exclusive."""
+        publication = self.aeron.add_exclusive_publication(channel, stream_id)
+        self._record(publication, channel, stream_id)
+        return publication
+
+    def _record(self, publication: Publication | ExclusivePublication, channel: str, stream_id: int) -> None:
+        try:
+            self.start_recording(with_session_id(channel, publication.session_id), stream_id, SourceLocation.LOCAL)
+        except BaseException:
+            publication.close()
+            raise
+
+    def stop_recording_of(self, publication: Publication | ExclusivePublication) -> None:
+        """Stop the recording of a publication that was added here. Source: stopRecording(Publication)."""
+        self.stop_recording(with_session_id(publication.channel, publication.session_id), publication.stream_id)
+
+    # Replays
+
+    def start_replay(
+        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
+    ) -> int:
+        """Replay a recording to a channel. Returns the replay session's id, for :meth:`stop_replay`; its low 32 bits
+        are the session id of the replayed stream."""
+        if not is_response_channel(replay_channel):
+            return self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
+        if params.subscription_registration_id is None:
+            raise UsageError("subscription_registration_id", found="none", expected="that of the replay's subscription")
+        return self._replay_over_response(recording_id, replay_channel, replay_stream_id, params)[0]
+
+    def replay(
+        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
+    ) -> Subscription:
+        """Replay a recording, and return a subscription that receives the replay alone. Close it to end the replay."""
+        subscription, _, correlation_id = self._replay(recording_id, replay_channel, replay_stream_id, params)
+        self._core.inbox.unwatch(correlation_id)
+        return subscription
+
+    def replay_messages(
+        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
+    ) -> ReplayedMessages:
+        """Replay a recording, and return its messages: to iterate over, or in batches that Arrow takes."""
+        subscription, replay_session_id, correlation_id = self._replay(
+            recording_id, replay_channel, replay_stream_id, params
+        )
+        replay = OpenReplay(subscription, replay_session_id, correlation_id, self._core.inbox)
+        return ReplayedMessages(replay, self.poll, self.options.message_timeout_ms / 1000)
+
+    def _replay(
+        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
+    ) -> tuple[Subscription, int, int]:
+        """The subscription, the replay session's id, and the correlation id of the request."""
+        if is_response_channel(channel):
+            subscription = self.aeron.add_subscription(channel, stream_id)
+            chosen = replace(params, subscription_registration_id=subscription.registration_id)
+            try:
+                ids = self._replay_over_response(recording_id, channel, stream_id, chosen)
+            except BaseException:
+                subscription.close()
+                raise
+            return subscription, *ids
+        ticket = self._submit(calls.replay(recording_id, channel, stream_id, params))
+        self._core.inbox.watch(ticket.correlation_id)
+        replay_session_id = self._finish(ticket)
+        try:
+            subscription = self.aeron.add_subscription(replayed_channel(channel, replay_session_id), stream_id)
+        except BaseException:
+            self.stop_replay(replay_session_id)
+            raise
+        return subscription, replay_session_id, ticket.correlation_id
+
+    def _replay_over_response(
+        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
+    ) -> tuple[int, int]:
+        """Ask for a replay over a publication of its own: the archive answers to the subscription that it names."""
+        registration_id = params.subscription_registration_id or 0
+        token = self.replay_token(recording_id)
+        call = calls.replay(recording_id, channel, stream_id, params, token)
+        request_channel = self._core.request_channel_for(registration_id)
+        timeout_ns = self.options.message_timeout_ns
+        deadline_ns = time.monotonic_ns() + timeout_ns
+        with self.aeron.add_exclusive_publication(request_channel, self.options.control_request_stream_id) as requests:
+            with self._lock:
+                data, ticket = self._core.submit_elsewhere(call)
+
+            def is_sent() -> bool:
+                if time.monotonic_ns() >= deadline_ns:
+                    raise timeout(call.name, ticket.correlation_id, timeout_ns, was_sent=False)
+                return requests.offer(data) >= 0
+
+            try:
+                self._wait(is_sent)
+            except BaseException:
+                self._cancel(ticket)
+                raise
+            return self._finish(ticket), ticket.correlation_id
+
+    # The end
+
+    def close(self) -> None:
+        """End the session; requests in flight fail. A second call does nothing."""
+        self._stopping.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        with self._lock:
+            self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<AeronArchive {self.options.control_request_channel}: {self.state.name}>"

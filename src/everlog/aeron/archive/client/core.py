@@ -1,0 +1,157 @@
+"""What the blocking and the asyncio client share: the Aeron client, the link and its successors after a loss."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+from everlog.aeron.archive.client.call import Call
+from everlog.aeron.archive.client.connector import Connector
+from everlog.aeron.archive.client.errors import lost
+from everlog.aeron.archive.client.inbox import Inbox
+from everlog.aeron.archive.client.link import ControlLink, Ticket
+from everlog.aeron.archive.client.options import ArchiveClientOptions
+from everlog.aeron.archive.client.session import SessionRecord
+from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse
+from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.errors import Closed, StoreUnavailable
+
+T = TypeVar("T")
+MAX_LOST_SESSIONS = 16
+DEFAULT_NAME = "archive-client"
+REPLAY_TERM_LENGTH = 64 << 10
+
+
+class ClientState(Enum):
+    """State of a client. ``DISCONNECTED``: its session was lost; with ``reconnect`` the next call opens another."""
+
+    CONNECTED = 1
+    DISCONNECTED = 2
+    CLOSED = 3
+
+
+class ClientCore:
+    """The state of a client, without waiting and without a lock."""
+
+    def __init__(self, aeron: Aeron | None, options: ArchiveClientOptions) -> None:
+        self.options = options
+        self.owns_aeron = aeron is None
+        name = options.client_name or DEFAULT_NAME
+        self.aeron = Aeron.connect(options.aeron_directory_name, client_name=name) if aeron is None else aeron
+        self.inbox = Inbox(options.on_recording_signal, options.on_error)
+        self.is_closed = False
+        self._link: ControlLink | None = None
+        self._lost: deque[SessionRecord] = deque(maxlen=MAX_LOST_SESSIONS)
+
+    @property
+    def state(self) -> ClientState:
+        """Whether a session is open."""
+        if self.is_closed:
+            return ClientState.CLOSED
+        is_open = self._link is not None and self._link.session.loss is None
+        return ClientState.CONNECTED if is_open else ClientState.DISCONNECTED
+
+    @property
+    def lost_sessions(self) -> tuple[SessionRecord, ...]:
+        """The sessions that were lost, oldest first; the last 16."""
+        link = self._link
+        is_lost = link is not None and link.session.loss is not None and not self.is_closed
+        return (*self._lost, link.session.record()) if link is not None and is_lost else tuple(self._lost)
+
+    @property
+    def link(self) -> ControlLink:
+        """The session's link, which may be lost. Raises :class:`Closed`."""
+        if self.is_closed or self._link is None:
+            raise Closed("archive client")
+        return self._link
+
+    def needs_connect(self, what: str) -> bool:
+        """Whether a session must be opened before the next call. Raises :class:`Closed`, and :class:`SessionLost` if
+        that is not wanted."""
+        if self.is_closed:
+            raise Closed("archive client")
+        loss = None if self._link is None else self._link.session.loss
+        if loss is not None and not self.options.reconnect:
+            raise lost(what, NULL_VALUE, loss, was_sent=False)
+        return self._link is None or loss is not None
+
+    def connector(self) -> Connector:
+        """Begin to connect."""
+        return Connector(self.aeron, self.options, self.inbox, time.monotonic_ns())
+
+    def adopt(self, link: ControlLink) -> None:
+        """Use a new session."""
+        if self._link is not None:
+            self._lost.append(self._link.session.record())
+            self._link.close()
+        self._link = link
+
+    def submit(self, call: Call[T], on_done: Callable[[], object] | None = None) -> Ticket[T]:
+        """Start a request on the current session."""
+        return self.link.submit(call, self.aeron.next_correlation_id(), time.monotonic_ns(), on_done)
+
+    def submit_elsewhere(self, call: Call[T]) -> tuple[bytes, Ticket[T]]:
+        """Start a request that the caller sends on another stream."""
+        return self.link.submit_elsewhere(call, self.aeron.next_correlation_id(), time.monotonic_ns())
+
+    def check_connected(self) -> None:
+        """Raise :class:`SessionLost` or :class:`Closed` if no session is open."""
+        loss = self.link.session.loss
+        if loss is not None:
+            raise lost("poll", NULL_VALUE, loss, was_sent=False)
+
+    def cancel(self, ticket: Ticket[Any]) -> None:
+        """Forget a request."""
+        self.link.cancel(ticket, time.monotonic_ns())
+
+    def poll(self) -> int:
+        """Do the link's work, and the Aeron client's if it has no thread."""
+        done = self.link.poll(time.monotonic_ns())
+        return done or self.aeron.do_work()
+
+    def take_error(self) -> ErrorResponse | None:
+        """The next error that answers no request; the loss of the session after all others."""
+        if self.inbox.errors:
+            return self.inbox.errors.popleft()
+        loss = self.link.session.loss
+        if loss is None:
+            return None
+        return ErrorResponse(NULL_VALUE, StoreUnavailable("archive", found=f"not connected: {loss}"))
+
+    def request_channel_for(self, subscription_registration_id: int) -> str:
+        """The channel of a publication over which a replay to a response channel is asked for."""
+        changes: dict[str, str | None] = dict.fromkeys(("session-id", "term-id", "init-term-id", "term-offset"))
+        changes |= {
+            "response-correlation-id": str(subscription_registration_id),
+            "term-length": str(REPLAY_TERM_LENGTH),
+        }
+        return str(self.options.with_defaults(self.options.control_request_channel).with_params(changes))
+
+    def close(self) -> None:
+        """Close the session, and the Aeron client if it is the client's own."""
+        if not self.is_closed:
+            self.is_closed = True
+            if self._link is not None:
+                self._link.close()
+            if self.owns_aeron:
+                self.aeron.close()
+
+
+def is_response_channel(channel: str) -> bool:
+    """Whether a replay to this channel comes over a response channel."""
+    return ChannelUri.parse(channel).get("control-mode") == "response"
+
+
+def replayed_channel(channel: str, replay_session_id: int) -> str:
+    """The channel on which a replay arrives, and nothing else."""
+    session_id = ((replay_session_id & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+    return with_session_id(channel, session_id)
+
+
+def with_session_id(channel: str, session_id: int) -> str:
+    """The channel of one publication of a stream."""
+    return str(ChannelUri.parse(channel).with_params({"session-id": str(session_id)}))

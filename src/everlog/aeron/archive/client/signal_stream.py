@@ -1,0 +1,53 @@
+"""Recording signals to iterate over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Self
+
+from everlog.aeron.archive.client.errors import SessionLost
+from everlog.aeron.archive.client.idling import Idle
+from everlog.aeron.archive.client.inbox import Inbox
+from everlog.aeron.archive.protocol.responses import RecordingSignalEvent
+from everlog.errors import Closed
+
+
+class SignalStream:
+    """The recording signals since it was made, for one thread. Iterating waits for the next one, and ends when the
+    session is lost or closed. ``poll`` reads what the archive has sent."""
+
+    def __init__(self, inbox: Inbox, poll: Callable[[], bool]) -> None:
+        self._inbox = inbox
+        self._poll = poll
+        self._queue = inbox.open_queue()
+
+    def take(self, timeout_s: float | None = None) -> RecordingSignalEvent | None:
+        """Return the next signal; ``None`` if none came in time. Raises :class:`SessionLost`, :class:`Closed`;
+        :class:`LimitExceeded` if 65,536 waited."""
+        idle = Idle()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (signal := self._queue.take()) is None:
+            is_late = deadline is not None and time.monotonic() >= deadline
+            work_count = self._poll()
+            if is_late and not work_count:
+                return self._queue.take()
+            time.sleep(idle.seconds(work_count))
+        return signal
+
+    def close(self) -> None:
+        """Receive no more signals."""
+        self._inbox.close_queue(self._queue)
+
+    def __iter__(self) -> Iterator[RecordingSignalEvent]:
+        try:
+            while (signal := self.take()) is not None:
+                yield signal
+        except (SessionLost, Closed):
+            return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
