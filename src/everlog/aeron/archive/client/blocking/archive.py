@@ -11,23 +11,23 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from everlog.aeron.archive.client import calls
-from everlog.aeron.archive.client.blocking_requests import BlockingRequests
-from everlog.aeron.archive.client.call import Call
-from everlog.aeron.archive.client.core import (
+from everlog.aeron.archive.client.blocking.replayed import OpenReplay, ReplayedMessages
+from everlog.aeron.archive.client.blocking.requests import BlockingRequests
+from everlog.aeron.archive.client.blocking.signals import SignalStream
+from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     ClientState,
     is_response_channel,
     replayed_channel,
     with_session_id,
 )
+from everlog.aeron.archive.client.connection.idling import Idle
+from everlog.aeron.archive.client.connection.link import Ticket
 from everlog.aeron.archive.client.errors import timeout
-from everlog.aeron.archive.client.idling import Idle
-from everlog.aeron.archive.client.link import Ticket
+from everlog.aeron.archive.client.machine import calls
+from everlog.aeron.archive.client.machine.call import Call
+from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientKeywords, ArchiveClientOptions, with_keywords
-from everlog.aeron.archive.client.replayed import OpenReplay, ReplayedMessages
-from everlog.aeron.archive.client.session import SessionRecord
-from everlog.aeron.archive.client.signal_stream import SignalStream
 from everlog.aeron.archive.client.values import ErrorResponse, ReplayParams
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.transport.client.aeron import Aeron

@@ -1,4 +1,4 @@
-"""The requests of a blocking client. :mod:`~everlog.aeron.archive.client.asyncio_requests` has the same for asyncio."""
+"""The requests of a blocking client. :mod:`~everlog.aeron.archive.client.asynchronous.requests` has the same for asyncio."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TypeVar
 
-from everlog.aeron.archive.client import calls
-from everlog.aeron.archive.client.call import Call
-from everlog.aeron.archive.client.pages import DescriptorPages, SubscriptionPages
+from everlog.aeron.archive.client.machine import calls
+from everlog.aeron.archive.client.machine.call import Call
+from everlog.aeron.archive.client.machine.pages import DescriptorPages, SubscriptionPages
 from everlog.aeron.archive.client.values import RecordingDescriptor, SubscriptionDescriptor
 from everlog.aeron.archive.protocol.requests import SourceLocation
 

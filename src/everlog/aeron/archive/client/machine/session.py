@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from everlog.aeron.archive.client.call import Call
 from everlog.aeron.archive.client.errors import lost, timeout
+from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse
 from everlog.aeron.archive.protocol.codec import decode, encode
 from everlog.aeron.archive.protocol.responses import (

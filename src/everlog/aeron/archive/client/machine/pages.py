@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from everlog.aeron.archive.client import calls
-from everlog.aeron.archive.client.call import Call
+from everlog.aeron.archive.client.machine import calls
+from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.values import RecordingDescriptor, SubscriptionDescriptor
 from everlog.errors import CorruptData, UsageError
 

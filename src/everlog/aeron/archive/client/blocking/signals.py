@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
+from everlog.aeron.archive.client.connection.idling import Idle
+from everlog.aeron.archive.client.connection.inbox import Inbox
 from everlog.aeron.archive.client.errors import SessionLost
-from everlog.aeron.archive.client.idling import Idle
-from everlog.aeron.archive.client.inbox import Inbox
 from everlog.aeron.archive.protocol.responses import RecordingSignalEvent
 from everlog.errors import Closed
 

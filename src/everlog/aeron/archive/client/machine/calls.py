@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everlog.aeron.archive.client.call import Call
+from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.values import (
     NULL_VALUE,
     RecordingDescriptor,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from everlog.aeron.archive.client.connecting import Connecting, ConnectRequest, State, StreamsSeen
-from everlog.aeron.archive.client.inbox import Inbox
-from everlog.aeron.archive.client.link import FRAGMENT_LIMIT, ControlLink
+from everlog.aeron.archive.client.connection.inbox import Inbox
+from everlog.aeron.archive.client.connection.link import FRAGMENT_LIMIT, ControlLink
+from everlog.aeron.archive.client.machine.connecting import Connecting, ConnectRequest, State, StreamsSeen
 from everlog.aeron.archive.client.options import ArchiveClientOptions
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.errors import RegistrationRefused

@@ -28,7 +28,7 @@ from enum import Enum, auto
 
 from everlog.aeron.archive.client.credentials import CredentialsSupplier
 from everlog.aeron.archive.client.errors import ArchiveTimeout
-from everlog.aeron.archive.client.session import ControlSession, refusal
+from everlog.aeron.archive.client.machine.session import ControlSession, refusal
 from everlog.aeron.archive.client.values import NULL_VALUE
 from everlog.aeron.archive.protocol.codec import PROTOCOL_VERSION, VERSION_WITH_ARCHIVE_ID, decode, encode
 from everlog.aeron.archive.protocol.requests import ArchiveId, AuthConnect, ChallengeResponse, CloseSession, KeepAlive

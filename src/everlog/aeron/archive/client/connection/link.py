@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from everlog.aeron.archive.client.call import Call
-from everlog.aeron.archive.client.inbox import Inbox
-from everlog.aeron.archive.client.session import Answered, ControlSession, Event, Failed
+from everlog.aeron.archive.client.connection.inbox import Inbox
+from everlog.aeron.archive.client.machine.call import Call
+from everlog.aeron.archive.client.machine.session import Answered, ControlSession, Event, Failed
 from everlog.aeron.archive.client.values import ErrorResponse
 from everlog.aeron.archive.protocol.codec import encode
 from everlog.aeron.archive.protocol.requests import CloseSession

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeVar
 
-from everlog.aeron.archive.client.call import Call
-from everlog.aeron.archive.client.connector import Connector
+from everlog.aeron.archive.client.connection.connector import Connector
+from everlog.aeron.archive.client.connection.inbox import Inbox
+from everlog.aeron.archive.client.connection.link import ControlLink, Ticket
 from everlog.aeron.archive.client.errors import lost
-from everlog.aeron.archive.client.inbox import Inbox
-from everlog.aeron.archive.client.link import ControlLink, Ticket
+from everlog.aeron.archive.client.machine.call import Call
+from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientOptions
-from everlog.aeron.archive.client.session import SessionRecord
 from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.aeron import Aeron

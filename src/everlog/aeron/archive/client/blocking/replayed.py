@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Self
 
+from everlog.aeron.archive.client.connection.idling import Idle
+from everlog.aeron.archive.client.connection.inbox import Inbox
 from everlog.aeron.archive.client.errors import ArchiveTimeout
-from everlog.aeron.archive.client.idling import Idle
-from everlog.aeron.archive.client.inbox import Inbox
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import FragmentAssembler, Header
 from everlog.aeron.transport.client.subscription import Subscription

@@ -1,0 +1,1 @@
+"""Sessions over an Aeron client, without waiting."""

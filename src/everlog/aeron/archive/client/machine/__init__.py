@@ -1,0 +1,1 @@
+"""Machines without I/O or clock: opening a session, and its requests."""
