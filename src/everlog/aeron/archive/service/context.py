@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.client.aeron import Aeron
 
 

@@ -20,7 +20,7 @@ from everlog.aeron.archive.service.counters import (
     archive_key,
     archive_label,
 )
-from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.writing.ownership import ServiceAddress
 from everlog.aeron.mark_file import now_ms
 from everlog.aeron.transport.client.aeron import Aeron

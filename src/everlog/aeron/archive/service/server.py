@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.running_driver import Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration

@@ -11,7 +11,7 @@ from everlog.aeron.archive.recording.refusals import ErrorCode
 from everlog.aeron.archive.service.authentication import AllowAllAuthenticator, Authenticator, SessionProxy
 from everlog.aeron.archive.service.control import session as session_module
 from everlog.aeron.archive.service.control.session import ControlSession, State
-from everlog.aeron.archive.service.settings import ArchiveSettings
+from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.appending.appenders import BACK_PRESSURED, CLOSED, NOT_CONNECTED
 
