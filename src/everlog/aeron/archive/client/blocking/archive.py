@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from everlog.aeron.archive.client.blocking.replayed import OpenReplay, ReplayedMessages
+from everlog.aeron.archive.client.blocking.replayed import ReplayedMessages
 from everlog.aeron.archive.client.blocking.requests import BlockingRequests
 from everlog.aeron.archive.client.blocking.signals import SignalStream
 from everlog.aeron.archive.client.connection.core import (
@@ -23,11 +23,13 @@ from everlog.aeron.archive.client.connection.core import (
 )
 from everlog.aeron.archive.client.connection.idling import Idle
 from everlog.aeron.archive.client.connection.link import Ticket
+from everlog.aeron.archive.client.connection.replay import OpenReplay
 from everlog.aeron.archive.client.errors import timeout
 from everlog.aeron.archive.client.machine import calls
 from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientKeywords, ArchiveClientOptions, with_keywords
+from everlog.aeron.archive.client.recording_events import RecordingEvents
 from everlog.aeron.archive.client.values import ErrorResponse, ReplayParams
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.transport.client.aeron import Aeron
@@ -220,6 +222,11 @@ class AeronArchive(BlockingRequests):
             self._core.check_connected()
             return False
 
+    def recording_events(self, channel: str | None = None, stream_id: int | None = None) -> RecordingEvents:
+        """Subscribe to the archive's recording events; by default with ``recording_events_channel`` and its stream.
+        Raises :class:`UsageError` if no channel is known."""
+        return RecordingEvents(self.aeron.add_subscription(*self._core.events_channel(channel, stream_id)))
+
     # Recording one's own publications
 
     def add_recorded_publication(self, channel: str, stream_id: int) -> Publication:
@@ -278,8 +285,8 @@ class AeronArchive(BlockingRequests):
         subscription, replay_session_id, correlation_id = self._replay(
             recording_id, replay_channel, replay_stream_id, params
         )
-        replay = OpenReplay(subscription, replay_session_id, correlation_id, self._core.inbox)
-        return ReplayedMessages(replay, self.poll, self.options.message_timeout_ms / 1000)
+        ids, timeout_s = (replay_session_id, correlation_id), self.options.message_timeout_ms / 1000
+        return ReplayedMessages(OpenReplay(subscription, ids, self._core.inbox, self.poll, timeout_s))
 
     def _replay(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
@@ -294,13 +301,18 @@ class AeronArchive(BlockingRequests):
                 subscription.close()
                 raise
             return subscription, *ids
-        ticket = self._submit(calls.replay(recording_id, channel, stream_id, params))
-        self._core.inbox.watch(ticket.correlation_id)
-        replay_session_id = self._finish(ticket)
+        with self._lock:
+            ticket = self._submit(calls.replay(recording_id, channel, stream_id, params))
+            self._core.inbox.watch(ticket.correlation_id)
         try:
-            subscription = self.aeron.add_subscription(replayed_channel(channel, replay_session_id), stream_id)
+            replay_session_id = self._finish(ticket)
+            try:
+                subscription = self.aeron.add_subscription(replayed_channel(channel, replay_session_id), stream_id)
+            except BaseException:
+                self.stop_replay(replay_session_id)
+                raise
         except BaseException:
-            self.stop_replay(replay_session_id)
+            self._core.inbox.unwatch(ticket.correlation_id)
             raise
         return subscription, replay_session_id, ticket.correlation_id
 

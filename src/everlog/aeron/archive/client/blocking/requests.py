@@ -1,4 +1,4 @@
-"""The requests of a blocking client. :mod:`~everlog.aeron.archive.client.asynchronous.requests` has the same for asyncio."""
+"""The requests of a blocking client. ``asynchronous.requests`` has the same for asyncio programs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from everlog.aeron.archive.client.options import ArchiveClientOptions
 from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.errors import Closed, StoreUnavailable
+from everlog.errors import Closed, StoreUnavailable, UsageError
 
 T = TypeVar("T")
 MAX_LOST_SESSIONS = 16
@@ -94,9 +94,9 @@ class ClientCore:
         """Start a request on the current session."""
         return self.link.submit(call, self.aeron.next_correlation_id(), time.monotonic_ns(), on_done)
 
-    def submit_elsewhere(self, call: Call[T]) -> tuple[bytes, Ticket[T]]:
+    def submit_elsewhere(self, call: Call[T], on_done: Callable[[], object] | None = None) -> tuple[bytes, Ticket[T]]:
         """Start a request that the caller sends on another stream."""
-        return self.link.submit_elsewhere(call, self.aeron.next_correlation_id(), time.monotonic_ns())
+        return self.link.submit_elsewhere(call, self.aeron.next_correlation_id(), time.monotonic_ns(), on_done)
 
     def check_connected(self) -> None:
         """Raise :class:`SessionLost` or :class:`Closed` if no session is open."""
@@ -130,6 +130,13 @@ class ClientCore:
             "term-length": str(REPLAY_TERM_LENGTH),
         }
         return str(self.options.with_defaults(self.options.control_request_channel).with_params(changes))
+
+    def events_channel(self, channel: str | None, stream_id: int | None) -> tuple[str, int]:
+        """Channel and stream of the recording events. Raises :class:`UsageError` if no channel is known."""
+        chosen = channel or self.options.recording_events_channel
+        if chosen is None:
+            raise UsageError("recording_events_channel", message="recording_events_channel must be set")
+        return chosen, self.options.recording_events_stream_id if stream_id is None else stream_id
 
     def close(self) -> None:
         """Close the session, and the Aeron client if it is the client's own."""

@@ -83,10 +83,12 @@ class ControlLink:
         self._send(now_ns)
         return ticket
 
-    def submit_elsewhere(self, call: Call[T], correlation_id: int, now_ns: int) -> tuple[bytes, Ticket[T]]:
+    def submit_elsewhere(
+        self, call: Call[T], correlation_id: int, now_ns: int, on_done: Callable[[], object] | None = None
+    ) -> tuple[bytes, Ticket[T]]:
         """Start a request that the caller sends on another stream; returns its bytes."""
         data = self.session.request_elsewhere(call, correlation_id, now_ns)
-        ticket = Ticket(correlation_id, call)
+        ticket = Ticket(correlation_id, call, on_done)
         self._tickets[correlation_id] = ticket
         return data, ticket
 

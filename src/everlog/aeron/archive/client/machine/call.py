@@ -1,4 +1,4 @@
-"""A request with what its answer means. :mod:`~everlog.aeron.archive.client.machine.calls` has one for each operation."""
+"""A request with what its answer means. :mod:`everlog.aeron.archive.client.machine.calls` has one of each kind."""
 
 from __future__ import annotations
 
