@@ -9,12 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from everlog.aeron.archive.service.authentication import (
-    AllowAllAuthenticator,
-    AllowAllAuthorisation,
-    Authenticator,
-    AuthorisationService,
-)
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.dispatch import Dispatch, Parts
 from everlog.aeron.archive.service.control.sessions import ControlSessions
@@ -22,6 +16,12 @@ from everlog.aeron.archive.service.queries.queries import Queries
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.replay.service import ReplayService
 from everlog.aeron.archive.service.requester import Session
+from everlog.aeron.archive.service.security.interfaces import (
+    AllowAllAuthenticator,
+    AllowAllAuthorisation,
+    Authenticator,
+    AuthorisationService,
+)
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.client.registration import Registration

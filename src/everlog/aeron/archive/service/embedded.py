@@ -10,7 +10,6 @@ from pathlib import Path
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
-from everlog.aeron.archive.service.authentication import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.counters import (
@@ -20,6 +19,7 @@ from everlog.aeron.archive.service.counters import (
     archive_key,
     archive_label,
 )
+from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.writing.ownership import ServiceAddress
 from everlog.aeron.mark_file import now_ms

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from everlog.aeron.archive.service.security.rules_file import load_rules
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.running_driver import Warn
@@ -29,12 +30,14 @@ MODULE = "everlog.aeron.archive.service.server"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """What a server runs: the archive's folder and settings, and the driver that it starts (``driver``) or uses."""
+    """What a server runs: the archive's folder and settings, the driver that it starts (``driver``) or uses, and the
+    file with the rules of who may do what."""
 
     folder: str
     settings: ArchiveSettings = field(default_factory=ArchiveSettings)
     driver_folder: str | None = None
     driver: Configuration | None = None
+    security_file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +62,9 @@ class Service:
     def __init__(self, launch: Launch, warn: Warn = quiet, on_end: Callable[[], None] | None = None) -> None:
         from everlog.aeron.archive.service.embedded import EmbeddedArchive
 
+        security = None if launch.security_file is None else load_rules(launch.security_file)
+        if security is not None and security.warning is not None:
+            warn(security.warning)
         with ExitStack() as opened:
             folder = launch.driver_folder
             if launch.driver is not None:
@@ -66,7 +72,14 @@ class Service:
 
                 folder = opened.enter_context(EmbeddedDriver(launch.driver, warn, on_end=on_end)).dir
             self.archive = opened.enter_context(
-                EmbeddedArchive(launch.folder, launch.settings, driver_folder=folder, on_end=on_end)
+                EmbeddedArchive(
+                    launch.folder,
+                    launch.settings,
+                    driver_folder=folder,
+                    authenticator=None if security is None else security.authenticator,
+                    authorisation=None if security is None else security.authorisation,
+                    on_end=on_end,
+                )
             )
             self._exits = opened.pop_all()
         self.running = Running(
@@ -105,14 +118,16 @@ class ArchiveServer:
         *,
         driver_folder: str | Path | None = None,
         driver: Configuration | None = None,
+        security_file: str | None = None,
         in_process: bool = False,
         warn: Warn = quiet,
     ) -> Self:
         """Start an archive on ``folder``, which is made if it is missing; clients can connect when this returns.
 
         It uses the media driver of ``driver_folder`` (``None``: the default one), or starts one with the configuration
-        ``driver``. ``in_process`` runs it in threads of this process, else in a child process, which ends with its
-        parent. ``warn`` receives one-line warnings for the user.
+        ``driver``. ``security_file`` names principals and rules
+        (:mod:`everlog.aeron.archive.service.security.rules_file`). ``in_process`` runs it in threads of this process,
+        else in a child process, which ends with its parent. ``warn`` receives one-line warnings for the user.
 
         Raises :class:`DriverTimeout` without a driver, :class:`StoreUnavailable` while another archive owns the folder
         or has the same id on the driver, :class:`UsageError` for a wrong setting, and the errors of
@@ -126,6 +141,7 @@ class ArchiveServer:
             settings=settings or ArchiveSettings(),
             driver_folder=str(driver_folder or default_folder()) if driver is None else None,
             driver=driver,
+            security_file=security_file,
         )
         if in_process:
             return cls(Service(launch, warn))

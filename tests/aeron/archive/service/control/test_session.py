@@ -8,9 +8,9 @@ from everlog.aeron.archive.protocol.codec import PROTOCOL_VERSION, decode
 from everlog.aeron.archive.protocol.responses import Challenge, ControlResponse, Ping, ResponseCode
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
-from everlog.aeron.archive.service.authentication import AllowAllAuthenticator, Authenticator, SessionProxy
 from everlog.aeron.archive.service.control import session as session_module
 from everlog.aeron.archive.service.control.session import ControlSession, State
+from everlog.aeron.archive.service.security.interfaces import AllowAllAuthenticator, Authenticator, SessionProxy
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.appending.appenders import BACK_PRESSURED, CLOSED, NOT_CONNECTED

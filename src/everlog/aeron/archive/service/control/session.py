@@ -33,9 +33,9 @@ from everlog.aeron.archive.protocol.responses import (
 )
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
-from everlog.aeron.archive.service.authentication import Authenticator
 from everlog.aeron.archive.service.control.response_stream import ResponseStream
 from everlog.aeron.archive.service.requester import Session
+from everlog.aeron.archive.service.security.interfaces import Authenticator
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.appending.appenders import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED

@@ -26,11 +26,11 @@ from everlog.aeron.archive.protocol.requests import (
     SessionRequest,
 )
 from everlog.aeron.archive.recording.refusals import ErrorCode
-from everlog.aeron.archive.service.authentication import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.response_stream import PublishedResponses
 from everlog.aeron.archive.service.control.session import IMAGE_GONE, SESSION_CLOSED, ControlSession
 from everlog.aeron.archive.service.counters import CONTROL_SESSION_TYPE_ID, control_session_key, control_session_label
+from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.writing.stream_parameters import stripped
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import version_text

@@ -1,0 +1,1 @@
+"""Who the clients of a service are, and what each may do."""
