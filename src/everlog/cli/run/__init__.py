@@ -6,7 +6,10 @@ import click
 
 from everlog.cli.verb_group import VerbGroup
 
-VERBS = {"driver": "Run a media driver, which Aeron clients connect to."}
+VERBS = {
+    "archive": "Run an Aeron archive, which records and replays streams of a media driver.",
+    "driver": "Run a media driver, which Aeron clients connect to.",
+}
 """Maps a verb, which is also the name of its module and command, to its line in ``--help``."""
 
 
