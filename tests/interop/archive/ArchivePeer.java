@@ -18,6 +18,8 @@ import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import io.aeron.logbuffer.FragmentHandler;
 import io.aeron.logbuffer.Header;
+import io.aeron.security.Authenticator;
+import io.aeron.security.SessionProxy;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
@@ -25,7 +27,9 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -45,7 +49,9 @@ import org.agrona.concurrent.UnsafeBuffer;
  * {@code ready} when it serves. A command's answer is lines and at last {@code ok ...} or {@code error ...}; signals
  * that came meanwhile are lines {@code signal CODE RECORDING POSITION}. At the end of stdin it closes cleanly.
  *
- * <p>Everything goes through IPC, so that no two processes fight for a port.
+ * <p>Everything goes through IPC, so that no two processes fight for a port; with control=CHANNEL the archive serves
+ * others by UDP, too. events=CHANNEL publishes recording events. With password=TEXT clients that send credentials are
+ * challenged.
  */
 public final class ArchivePeer
 {
@@ -139,6 +145,18 @@ public final class ArchivePeer
             .catalogFileSyncLevel(Integer.parseInt(options.get("catalog-sync")))
             .fileSyncLevel(Integer.parseInt(options.get("sync")))
             .errorHandler(this::onError);
+        if (options.containsKey("control"))
+        {
+            context.controlChannelEnabled(true).controlChannel(options.get("control"));
+        }
+        if (options.containsKey("events"))
+        {
+            context.recordingEventsEnabled(true).recordingEventsChannel(options.get("events"));
+        }
+        if (options.containsKey("password"))
+        {
+            context.authenticatorSupplier(() -> new AskingAuthenticator(options.get("password")));
+        }
         if (options.containsKey("catalog"))
         {
             context.catalogCapacity(Long.parseLong(options.get("catalog")));
@@ -150,6 +168,54 @@ public final class ArchivePeer
         }
         return options.containsKey("external-driver") ?
             Archive.launch(context) : ArchivingMediaDriver.launch(media, context);
+    }
+
+    /** Takes no credentials at once: it asks clients that send any, and wants the password as the answer. */
+    private static final class AskingAuthenticator implements Authenticator
+    {
+        private final byte[] password;
+        private final Map<Long, byte[]> said = new HashMap<>();
+
+        private AskingAuthenticator(final String password)
+        {
+            this.password = password.getBytes(StandardCharsets.US_ASCII);
+        }
+
+        public void onConnectRequest(final long sessionId, final byte[] credentials, final long nowMs)
+        {
+            said.put(sessionId, credentials);
+        }
+
+        public void onChallengeResponse(final long sessionId, final byte[] credentials, final long nowMs)
+        {
+            said.put(sessionId, credentials);
+        }
+
+        public void onConnectedSession(final SessionProxy session, final long nowMs)
+        {
+            final byte[] credentials = said.get(session.sessionId());
+            if (credentials.length == 0)
+            {
+                session.authenticate(null); // the client of this program
+            }
+            else
+            {
+                session.challenge("who are you?".getBytes(StandardCharsets.US_ASCII));
+            }
+        }
+
+        public void onChallengedSession(final SessionProxy session, final long nowMs)
+        {
+            final byte[] credentials = said.get(session.sessionId());
+            if (Arrays.equals(credentials, password))
+            {
+                session.authenticate(credentials);
+            }
+            else if (!Arrays.equals(credentials, "first".getBytes(StandardCharsets.US_ASCII)))
+            {
+                session.reject();
+            }
+        }
     }
 
     private void onError(final Throwable failure)

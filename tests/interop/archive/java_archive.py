@@ -36,6 +36,9 @@ SMALL = (1, 31, 32, 33, 0, 64, 100, 17, 200, 7)
 MIXED = (1, 31, 32, 33, 1000, 1376, 1377, 3000, 0, 8000, 64, 1408)
 """Sizes of the golden recordings: without and with messages of several fragments."""
 
+LOCAL_CONTROL, LOCAL_CONTROL_STREAM = "aeron:ipc?term-length=64k", 90_001
+"""Where clients on the archive's driver send their requests."""
+
 CHECKSUM_CLASSES = {"crc32": "io.aeron.archive.checksum.Crc32", "crc32c": "io.aeron.archive.checksum.Crc32c"}
 
 
@@ -44,7 +47,9 @@ class ArchiveOptions:
     """How the archive is started. Sync levels and checksums are Aeron's; ``checksum`` is ``crc32`` or ``crc32c``, for
     recording and replaying both. ``term_bytes`` is used where a channel does not say ``term-length``.
     ``forgets_owner`` removes the mark file that a killed owner left, which otherwise keeps others out for 10 s.
-    ``driver_folder``: of a media driver that runs already; by default the archive starts one."""
+    ``driver_folder``: of a media driver that runs already; by default the archive starts one. ``control_channel``: UDP,
+    for other clients beside :data:`LOCAL_CONTROL`. ``events_channel``: of recording events. ``password``: what clients
+    that send the credentials ``first`` must answer to the challenge ``who are you?``."""
 
     segment_bytes: int = 128 << 10
     term_bytes: int = 64 << 10
@@ -54,6 +59,9 @@ class ArchiveOptions:
     catalog_bytes: int | None = None
     forgets_owner: bool = False
     driver_folder: Path | None = None
+    control_channel: str | None = None
+    events_channel: str | None = None
+    password: str | None = None
 
     def arguments(self) -> list[str]:
         """For ``ArchivePeer.java``."""
@@ -66,6 +74,8 @@ class ArchiveOptions:
             found.append(f"catalog={self.catalog_bytes}")
         if self.driver_folder is not None:
             found.append("external-driver=true")
+        chosen = {"control": self.control_channel, "events": self.events_channel, "password": self.password}
+        found += [f"{name}={value}" for name, value in chosen.items() if value is not None]
         return found
 
 

@@ -1,0 +1,536 @@
+"""Our client of an archive on the real one: every request, signals, replays, many requests in flight, and what happens
+when the archive goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everlog.aeron.archive.client import (
+    AeronArchive,
+    ArchiveError,
+    ArchiveTimeout,
+    AsyncAeronArchive,
+    ClientState,
+    Credentials,
+    ErrorCode,
+    RecordingSignal,
+    ReplayParams,
+    SessionLost,
+)
+from everlog.aeron.archive.recording.events import RecordingProgress, RecordingStarted, RecordingStopped
+from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.transport.client import ExclusivePublication
+from tests.interop.archive.java_archive import (
+    LOCAL_CONTROL,
+    LOCAL_CONTROL_STREAM,
+    MIXED,
+    ArchiveOptions,
+    JavaArchive,
+    Messages,
+)
+
+pytestmark = pytest.mark.peer
+
+Start = Callable[..., JavaArchive]
+CHANNEL = "aeron:ipc?term-length=64k"
+SEGMENT = 128 << 10
+KILOBYTE = 992
+"""With its header, a frame of 1 KiB."""
+WAIT_S = 20.0
+
+
+def local(peer: JavaArchive, **settings: Any) -> dict[str, Any]:
+    """The options of a client on the archive's own driver."""
+    place = {
+        "control_request_channel": LOCAL_CONTROL,
+        "control_request_stream_id": LOCAL_CONTROL_STREAM,
+        "control_response_channel": LOCAL_CONTROL,
+        "aeron_directory_name": peer.driver_folder,
+        "client_name": "everlog tests",
+    }
+    return place | settings
+
+
+@pytest.fixture
+def peer(start_archive: Start, tmp_path: Path) -> JavaArchive:
+    return start_archive(tmp_path / "archive")
+
+
+@pytest.fixture
+def archive(peer: JavaArchive) -> Iterator[AeronArchive]:
+    with AeronArchive.connect(**local(peer)) as client:
+        yield client
+
+
+def until(condition: Callable[[], bool], archive: AeronArchive | None = None) -> None:
+    """Wait for something the archive does later."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        if archive is not None:
+            archive.poll()
+        time.sleep(0.001)
+
+
+def publish(archive: AeronArchive, publication: ExclusivePublication, payloads: list[bytes], recording_id: int) -> int:
+    """Send messages, and wait until they are recorded; returns the position after them."""
+    until(lambda: publication.is_connected, archive)
+    position = publication.position
+    for payload in payloads:
+        position = publication.send(payload)
+    until(lambda: archive.recording_position(recording_id) == position)
+    return position
+
+
+def started(archive: AeronArchive, stream_id: int) -> int:
+    """The id of the recording of a stream, once it has begun."""
+    found: list[int] = []
+
+    def is_there() -> bool:
+        found[:] = [each.recording_id for each in archive.list_recordings_for_uri("ipc", stream_id)]
+        return bool(found)
+
+    until(is_there)
+    return found[-1]
+
+
+def recorded(archive: AeronArchive, stream_id: int, payloads: list[bytes], channel: str = CHANNEL) -> int:
+    """A stopped recording of a stream with these messages."""
+    publication = archive.add_recorded_exclusive_publication(channel, stream_id)
+    recording_id = started(archive, stream_id)
+    end = publish(archive, publication, payloads, recording_id)
+    archive.stop_recording_of(publication)
+    until(lambda: archive.stop_position(recording_id) == end)
+    publication.close()
+    return recording_id
+
+
+def payloads_of(archive: AeronArchive, recording_id: int, params: ReplayParams | None = None) -> list[bytes]:
+    with archive.replay_messages(recording_id, "aeron:ipc", 4000, params or ReplayParams()) as replay:
+        return [payload for payload, _ in replay]
+
+
+def test_a_session_opens_and_tells_the_archives_id(peer: JavaArchive, archive: AeronArchive) -> None:
+    assert archive.archive_id == peer.archive_id
+    assert archive.state is ClientState.CONNECTED
+    archive.close()
+    assert archive.state is ClientState.CLOSED
+
+
+def test_a_recording_is_listed_and_replayed_as_it_was_published(peer: JavaArchive, archive: AeronArchive) -> None:
+    messages = Messages(seed=3, sizes=MIXED, count=200)
+    made = peer.record(CHANNEL, 10, messages)
+    (found,) = archive.list_recordings()
+    theirs = peer.find(made.recording_id)
+    assert all(getattr(found, name) == getattr(theirs, name) for name in theirs.__dataclass_fields__)
+    assert (archive.start_position(0), archive.stop_position(0)) == (made.begin, made.end)
+    assert archive.recording_position(0) is None
+    assert archive.max_recorded_position(0) == made.end
+    with archive.replay_messages(0, "aeron:ipc", 4000) as replay:
+        assert [(payload, header.reserved_value) for payload, header in replay] == list(messages)
+    assert peer.errors() == []
+
+
+def test_a_replay_in_batches_has_the_same_messages(peer: JavaArchive, archive: AeronArchive) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    messages = Messages(seed=4, sizes=MIXED, count=300)
+    peer.record(CHANNEL, 10, messages)
+    found: list[bytes] = []
+    with archive.replay_messages(0, "aeron:ipc", 4000) as replay:
+        for batch in replay.batches():
+            found += pyarrow.record_batch(batch).column("payload").to_pylist()
+    assert found == [payload for payload, _ in messages]
+
+
+def test_a_part_of_a_recording_is_replayed(peer: JavaArchive, archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 11, [bytes([number]) * KILOBYTE for number in range(20)])
+    params = ReplayParams(position=5 * 1024, length=3 * 1024, file_io_max_length=64 << 10)
+    assert payloads_of(archive, recording_id, params) == [bytes([number]) * KILOBYTE for number in (5, 6, 7)]
+
+
+def test_a_replay_follows_an_active_recording(archive: AeronArchive) -> None:
+    publication = archive.add_recorded_exclusive_publication(CHANNEL, 12)
+    recording_id = started(archive, 12)
+    publish(archive, publication, [b"one", b"two"], recording_id)
+    with archive.replay_messages(recording_id, "aeron:ipc", 4000, ReplayParams(follow=True)) as replay:
+        messages = iter(replay)
+        assert [next(messages)[0], next(messages)[0]] == [b"one", b"two"]
+        publish(archive, publication, [b"three"], recording_id)
+        assert next(messages)[0] == b"three"
+        archive.stop_recording_of(publication)
+        assert list(messages) == []
+
+
+def test_a_bounded_replay_stops_at_its_counter(archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 13, [bytes([number]) * KILOBYTE for number in range(10)])
+    limit = archive.aeron.add_counter(1001, "limit")
+    limit.value = 4 * 1024
+    params = ReplayParams(length=10 * 1024, limit_counter_id=limit.counter_id)
+    with archive.replay_messages(recording_id, "aeron:ipc", 4000, params) as replay:
+        messages = iter(replay)
+        assert [next(messages)[1].position for _ in range(4)] == [1024, 2048, 3072, 4096]
+        time.sleep(0.1)
+        assert replay.subscription.images[0].position == 4096
+        limit.value = 10 * 1024
+        assert len(list(messages)) == 6
+
+
+def test_a_replay_that_is_stopped_ends(archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 14, [b"x" * KILOBYTE] * 200)
+    first = archive.start_replay(recording_id, "aeron:ipc?term-length=64k", 4001)
+    subscription = archive.replay(recording_id, "aeron:ipc?term-length=64k", 4002)
+    until(lambda: subscription.is_connected)
+    archive.stop_replay(first)
+    archive.stop_replay(first)  # the archive answers OK for one that it doesn't know
+    archive.stop_all_replays(recording_id)
+    until(lambda: not subscription.is_connected)
+    archive.stop_all_replays()
+
+
+def test_a_replay_that_nobody_receives_is_an_error_for_nobody(peer: JavaArchive) -> None:
+    errors: list[Any] = []
+    with AeronArchive.connect(**local(peer, on_error=errors.append)) as archive:
+        recording_id = recorded(archive, 14, [b"x"])
+        archive.start_replay(recording_id, "aeron:ipc", 4001)
+        until(lambda: bool(errors), archive)
+    assert isinstance(errors[0].error, ArchiveError)
+
+
+def test_signals_arrive_in_order(archive: AeronArchive) -> None:
+    with archive.recording_signals() as signals:
+        recording_id = recorded(archive, 15, [b"x" * KILOBYTE] * 10)
+        archive.truncate_recording(recording_id, 2048)
+        seen = [signals.take(WAIT_S) for _ in range(3)]
+    assert [(each and (each.signal, each.recording_id, each.position)) for each in seen] == [
+        (RecordingSignal.START, recording_id, 0),
+        (RecordingSignal.STOP, recording_id, 10 * 1024),
+        (RecordingSignal.DELETE, recording_id, -1),
+    ]
+    assert archive.poll_for_recording_signals() == 0
+
+
+def test_a_recording_is_extended(archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 16, [b"first"])
+    descriptor = archive.list_recording(recording_id)
+    assert descriptor is not None
+    assert descriptor.stop_position == 64
+    channel = str(
+        ChannelUri.parse(CHANNEL).with_params(
+            {
+                "init-term-id": str(descriptor.initial_term_id),
+                "term-id": str(descriptor.initial_term_id),
+                "term-offset": "64",
+                "mtu": str(descriptor.mtu_length),
+            }
+        )
+    )
+    publication = archive.aeron.add_exclusive_publication(channel, 16)
+    with archive.recording_signals() as signals:
+        archive.extend_recording(recording_id, f"{CHANNEL}|session-id={publication.session_id}", 16, auto_stop=True)
+        until(lambda: archive.recording_position(recording_id) is not None)
+        end = publish(archive, publication, [b"second"], recording_id)
+        publication.close()
+        until(lambda: archive.stop_position(recording_id) == end)
+        kinds = [each.signal for each in (signals.take(WAIT_S), signals.take(WAIT_S)) if each is not None]
+    assert kinds == [RecordingSignal.EXTEND, RecordingSignal.STOP]
+    assert payloads_of(archive, recording_id) == [b"first", b"second"]
+
+
+def test_segments_are_detached_attached_purged_and_migrated(archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 17, [b"x" * KILOBYTE] * 400)  # three segments of 128 messages, and a part
+    archive.detach_segments(recording_id, SEGMENT)
+    assert archive.start_position(recording_id) == SEGMENT
+    assert archive.attach_segments(recording_id) == 1
+    assert archive.start_position(recording_id) == 0
+    archive.detach_segments(recording_id, SEGMENT)
+    with archive.recording_signals() as signals:
+        assert archive.delete_detached_segments(recording_id) == 1
+        assert (deleted := signals.take(WAIT_S)) is not None
+        assert deleted.signal is RecordingSignal.DELETE
+        assert archive.purge_segments(recording_id, 2 * SEGMENT) == 1
+        assert signals.take(WAIT_S) is not None
+        assert archive.start_position(recording_id) == 2 * SEGMENT
+        assert archive.purge_recording(recording_id) == 2
+        assert signals.take(WAIT_S) is not None
+    with pytest.raises(ArchiveError, match="unknown recording id: ") as refused:
+        archive.start_position(recording_id)
+    assert refused.value.code is ErrorCode.UNKNOWN_RECORDING
+
+
+def test_segments_are_migrated_to_the_recording_that_follows(archive: AeronArchive) -> None:
+    first = recorded(archive, 18, [b"x" * KILOBYTE] * 128)  # a whole segment
+    descriptor = archive.list_recording(first)
+    assert descriptor is not None
+    term_id = descriptor.initial_term_id + 2
+    channel = f"{CHANNEL}|init-term-id={descriptor.initial_term_id}|term-id={term_id}|term-offset=0"
+    second = recorded(archive, 18, [b"y" * KILOBYTE] * 128, f"{channel}|mtu={descriptor.mtu_length}")
+    assert (archive.start_position(second), archive.stop_position(second)) == (SEGMENT, 2 * SEGMENT)
+    assert archive.migrate_segments(first, second) == 1
+    assert archive.start_position(second) == 0
+    assert payloads_of(archive, second) == [b"x" * KILOBYTE] * 128 + [b"y" * KILOBYTE] * 128
+
+
+def test_recordings_are_stopped_in_every_way(archive: AeronArchive) -> None:
+    assert not archive.try_stop_recording(CHANNEL, 19)
+    assert not archive.try_stop_recording_by_subscription(12345)
+    with pytest.raises(ArchiveError) as refused:
+        archive.stop_recording(CHANNEL, 19)
+    assert refused.value.code is ErrorCode.UNKNOWN_SUBSCRIPTION
+    publication = archive.aeron.add_exclusive_publication(CHANNEL, 19)
+    subscription_id = archive.start_recording(CHANNEL, 19)
+    recording_id = started(archive, 19)
+    with pytest.raises(ArchiveError) as refused:
+        archive.start_recording(CHANNEL, 19)
+    assert refused.value.code is ErrorCode.ACTIVE_SUBSCRIPTION
+    (listed,) = archive.list_recording_subscriptions("ipc", 19)
+    assert (listed.subscription_id, listed.stream_id) == (subscription_id, 19)
+    assert list(archive.list_recording_subscriptions("ipc", 20)) == []
+    assert archive.try_stop_recording_by_identity(recording_id)
+    until(lambda: archive.stop_position(recording_id) is not None)
+    assert not archive.try_stop_recording_by_identity(recording_id)
+    with pytest.raises(ArchiveError, match="not active"):
+        archive.stop_recording_by_identity(recording_id)
+    archive.start_recording(CHANNEL, 19)
+    assert archive.try_stop_recording(CHANNEL, 19)
+    archive.stop_recording_by_subscription(archive.start_recording(CHANNEL, 19))
+    publication.close()
+
+
+def test_the_last_matching_recording_is_found_and_its_channel_changed(archive: AeronArchive) -> None:
+    recording_id = recorded(archive, 20, [b"x"])
+    descriptor = archive.list_recording(recording_id)
+    assert descriptor is not None
+    assert archive.find_last_matching_recording("ipc", 20, descriptor.session_id) == recording_id
+    assert archive.find_last_matching_recording("udp", 20, descriptor.session_id) is None
+    archive.update_channel(recording_id, "aeron:ipc?alias=changed")
+    assert [each.original_channel for each in archive.list_recordings()] == ["aeron:ipc?alias=changed"]
+    assert archive.list_recording(recording_id + 1) is None
+
+
+def test_a_long_list_comes_in_pages(archive: AeronArchive) -> None:
+    publications = [archive.aeron.add_exclusive_publication(CHANNEL, 21) for _ in range(17)]
+    archive.start_recording(CHANNEL, 21)
+    until(lambda: len(list(archive.list_recordings())) == 17)
+    whole = [each.recording_id for each in archive.list_recordings()]
+    assert whole == list(range(17))
+    assert [each.recording_id for each in archive.list_recordings(page_size=4)] == whole
+    assert [each.recording_id for each in archive.list_recordings(3, 9, page_size=4)] == whole[3:12]
+    assert [each.recording_id for each in archive.list_recordings_for_uri("ipc", 21, page_size=5)] == whole
+    assert list(archive.list_recordings_for_uri("udp", 21)) == []
+    for publication in publications:
+        publication.close()
+
+
+def test_a_hundred_tasks_have_their_requests_in_flight_together(peer: JavaArchive, archive: AeronArchive) -> None:
+    recorded(archive, 22, [b"x" * 100])
+
+    async def ask() -> list[Any]:
+        async with await AsyncAeronArchive.connect(**local(peer, control_response_stream_id=23)) as client:
+
+            async def one(number: int) -> Any:
+                if number % 4 == 0:
+                    return await client.stop_position(0)
+                if number % 4 == 1:
+                    return await client.start_position(0)
+                if number % 4 == 2:
+                    return [each.recording_id async for each in client.list_recordings()]
+                with pytest.raises(ArchiveError, match=f"unknown recording id: {number}"):
+                    await client.start_position(number)
+                return number
+
+            return await asyncio.gather(*(one(number) for number in range(200)))
+
+    answers = asyncio.run(ask())
+    assert answers == [[160, 0, [0], number][number % 4] for number in range(200)]
+
+
+def test_threads_share_a_session(archive: AeronArchive) -> None:
+    recorded(archive, 24, [b"x" * 100])
+    answers: list[tuple[int, int]] = []
+
+    def ask(number: int) -> None:
+        for _ in range(20):
+            try:
+                archive.start_position(number)
+            except ArchiveError as error:
+                answers.append((number, int(str(error).rpartition(" ")[2])))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 160
+    assert all(asked == answered for asked, answered in answers)
+
+
+def test_asyncio_programs_record_and_replay(peer: JavaArchive) -> None:
+    async def use() -> tuple[list[bytes], list[RecordingSignal]]:
+        async with await AsyncAeronArchive.connect(**local(peer)) as archive:
+            signals = archive.recording_signals()
+            publication = await archive.add_recorded_exclusive_publication(CHANNEL, 25)
+            start = await signals.take(WAIT_S)
+            assert start is not None
+            end = await publication.async_send(b"hello")
+            while await archive.recording_position(start.recording_id) != end:
+                await asyncio.sleep(0.001)
+            await archive.stop_recording_of(publication)
+            stop = await signals.take(WAIT_S)
+            assert stop is not None
+            with await archive.replay_messages(start.recording_id, "aeron:ipc", 4000) as replay:
+                payloads = [payload async for payload, _ in replay]
+            assert await archive.poll_for_recording_signals() == 0
+            await archive.check_for_error_response()
+            return payloads, [start.signal, stop.signal]
+
+    assert asyncio.run(use()) == ([b"hello"], [RecordingSignal.START, RecordingSignal.STOP])
+
+
+# Over the network
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        found.bind(("localhost", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def networked(start_archive: Start, folder: Path, driver: Any, **settings: Any) -> Iterator[tuple[JavaArchive, Any]]:
+    """An archive that serves UDP, and the options of a client on a driver of its own."""
+    control = f"aeron:udp?endpoint=localhost:{free_port()}"
+    peer = start_archive(folder, ArchiveOptions(control_channel=control, **settings))
+    options = {
+        "control_request_channel": control,
+        "control_response_channel": "aeron:udp?endpoint=localhost:0",
+        "aeron_directory_name": driver.dir,
+    }
+    yield peer, options
+
+
+def test_a_client_on_another_driver_records_and_replays(
+    start_archive: Start, start_our_driver: Callable[..., Any], tmp_path: Path
+) -> None:
+    messages = Messages(seed=5, sizes=MIXED, count=100)
+    with networked(start_archive, tmp_path / "archive", start_our_driver()) as (peer, options):
+        peer.record(CHANNEL, 10, messages)
+        with AeronArchive.connect(**options) as archive:
+            assert archive.archive_id == peer.archive_id
+            with archive.replay_messages(0, "aeron:udp?endpoint=localhost:" + str(free_port()), 4000) as replay:
+                assert [payload for payload, _ in replay] == [payload for payload, _ in messages]
+
+
+def test_requests_and_replays_go_over_response_channels(
+    start_archive: Start, start_our_driver: Callable[..., Any], tmp_path: Path
+) -> None:
+    messages = Messages(seed=6, sizes=MIXED, count=50)
+    driver = start_our_driver()
+    with networked(start_archive, tmp_path / "archive", driver) as (peer, options):
+        peer.record(CHANNEL, 10, messages)
+        responses = f"aeron:udp?control-mode=response|control=localhost:{free_port()}"
+        with AeronArchive.connect(**options | {"control_response_channel": responses}) as archive:
+            assert archive.stop_position(0) == peer.positions(0).stop
+            place = f"aeron:udp?control-mode=response|control=localhost:{free_port()}"
+            with archive.replay_messages(0, place, 4000) as replay:
+                assert [payload for payload, _ in replay] == [payload for payload, _ in messages]
+
+
+def test_a_challenge_is_answered(start_archive: Start, tmp_path: Path) -> None:
+    peer = start_archive(tmp_path / "archive", ArchiveOptions(password="tell-nobody"))
+    asked: list[bytes] = []
+
+    def answer(challenge: bytes) -> bytes:
+        asked.append(challenge)
+        return b"tell-nobody"
+
+    with AeronArchive.connect(**local(peer, credentials_supplier=Credentials(b"first", answer))) as archive:
+        assert archive.archive_id == peer.archive_id
+        assert "tell-nobody" not in f"{archive.options!r} {archive!r}"
+    assert asked == [b"who are you?"]
+    wrong = Credentials(b"first", lambda _: b"wrong")
+    with pytest.raises(ArchiveError) as refused:
+        AeronArchive.connect(**local(peer, credentials_supplier=wrong))
+    assert refused.value.code is ErrorCode.AUTHENTICATION_REJECTED
+
+
+def test_recording_events_are_received(start_archive: Start, tmp_path: Path) -> None:
+    peer = start_archive(tmp_path / "archive", ArchiveOptions(events_channel="aeron:ipc"))
+    with (
+        AeronArchive.connect(**local(peer, recording_events_channel="aeron:ipc")) as archive,
+        archive.recording_events() as events,
+    ):
+        until(lambda: events.subscription.is_connected)
+        recording_id = recorded(archive, 26, [b"x" * KILOBYTE] * 3)
+        seen = [events.take(WAIT_S)]
+        while not isinstance(seen[-1], RecordingStopped):
+            assert seen[-1] is not None
+            seen.append(events.take(WAIT_S))
+    first, *progress, last = seen
+    assert isinstance(first, RecordingStarted)
+    assert (first.recording_id, first.stream_id) == (recording_id, 26)
+    assert all(isinstance(each, RecordingProgress) for each in progress)
+    assert last == RecordingStopped(recording_id, 0, 3 * 1024)
+
+
+# When the archive goes away
+
+
+def test_a_lost_session_fails_requests_and_is_opened_again_if_wanted(
+    start_archive: Start, start_our_driver: Callable[..., Any], tmp_path: Path
+) -> None:
+    driver = start_our_driver(client_liveness_timeout_ns=2_000_000_000)
+    options = ArchiveOptions(driver_folder=Path(driver.dir), forgets_owner=True)
+    peer = start_archive(tmp_path / "archive", options)
+    with (
+        AeronArchive.connect(**local(peer, reconnect=True, message_timeout_ms=20_000)) as archive,
+        AeronArchive.connect(**local(peer, control_response_stream_id=31)) as plain,
+    ):
+        first = archive.control_session_id
+        assert list(archive.list_recordings()) == []
+        peer.kill()
+        with pytest.raises(SessionLost) as lost:
+            archive.list_recording(0)
+        assert lost.value.was_sent
+        until(lambda: plain.poll_for_error_response() is not None)
+        with pytest.raises(SessionLost, match="nothing was done"):
+            plain.list_recording(0)
+        (record,) = archive.lost_sessions
+        assert record.session_id == first
+        assert [each.name for each in record.answered] == ["list-recordings"]
+        assert [(each.name, each.outcome) for each in record.unanswered] == [("list-recording", "unanswered")]
+        start_archive(tmp_path / "archive", options)
+        assert list(archive.list_recordings()) == []
+        assert archive.control_session_id != first
+
+
+def test_a_background_thread_keeps_a_session_alive(peer: JavaArchive) -> None:
+    signals: list[Any] = []
+    settings = local(peer, poll_interval_s=0.01, on_recording_signal=signals.append)
+    with AeronArchive.connect(**settings) as archive:
+        publication = archive.add_recorded_exclusive_publication(CHANNEL, 27)
+        until(lambda: bool(signals))
+        publication.close()
+        until(lambda: len(signals) == 2)
+        time.sleep(2.5)  # pings come each second
+        assert archive.state is ClientState.CONNECTED
+    assert [each.signal for each in signals] == [RecordingSignal.START, RecordingSignal.STOP]
+
+
+def test_connecting_to_nothing_times_out(start_our_driver: Callable[..., Any]) -> None:
+    driver = start_our_driver()
+    with pytest.raises(ArchiveTimeout, match="AWAIT_PUBLICATION_CONNECTED"):
+        AeronArchive.connect(
+            control_request_channel="aeron:ipc",
+            control_response_channel="aeron:ipc",
+            aeron_directory_name=driver.dir,
+            message_timeout_ms=300,
+        )
