@@ -68,7 +68,7 @@ def sub(
         raise click.UsageError("--json and --raw exclude each other")
     if delimiter is not None and not raw:
         raise click.UsageError("--delimiter needs --raw")
-    printing = Printing(_format(as_json, raw, delimiter), count)
+    printing = Printing(message_format(as_json, raw, delimiter), count)
     with connect(folder, wait_s) as aeron, aeron.add_subscription(channel, stream_id) as subscription:
         code = _follow(subscription, printing, until_end, timeout_s)
     print_error(f"{counted(printing.done, 'message')} printed")
@@ -124,7 +124,8 @@ def _follow(subscription: Subscription, printing: Printing, until_end: bool, tim
     return 0
 
 
-def _format(as_json: bool, raw: bool, delimiter: str | None) -> Format:
+def message_format(as_json: bool, raw: bool, delimiter: str | None) -> Format:
+    """How messages are printed: as JSON, bare, or each on a line of its own."""
     if as_json:
         return _json
     if raw:

@@ -34,16 +34,32 @@ TOOL_VERBS = {
     "verify": "Check recordings and print a line for each.",
 }
 """The verbs that ArchiveTool has, too."""
+LIVE_VERBS = {
+    "extend": "Continue a stopped recording (running archive).",
+    "list": "List recordings, or what is being recorded (running archive).",
+    "replay": "Print a recording's messages as they are replayed (running archive).",
+    "signals": "Print recordings as they start and stop (running archive).",
+    "start": "Record a stream (running archive).",
+    "stop": "Stop recordings (running archive).",
+}
+"""The verbs that only a running archive has."""
 
 
-@click.command(cls=VerbGroup, verbs=VERBS, package=__name__, more_verbs={f"{__name__}.tool": TOOL_VERBS})
-@click.argument("folder", metavar="DIR")
+@click.command(
+    cls=VerbGroup,
+    verbs=VERBS,
+    package=__name__,
+    more_verbs={f"{__name__}.tool": TOOL_VERBS, f"{__name__}.live": LIVE_VERBS},
+)
+@click.argument("folder", metavar="DIR|CHANNEL")
 @click.pass_context
 def archive(ctx: click.Context, folder: str) -> None:
-    """Inspect or change the Aeron archive in the folder DIR, with the verbs and the output of Aeron's ArchiveTool.
+    """Inspect or change the Aeron archive in the folder DIR, with the verbs and the output of Aeron's ArchiveTool, or a
+    running one, by DIR or its control CHANNEL.
 
-    The verbs that only read (describe, dump, verify, ...) work whether the archive is running or not. The verbs that
-    write refuse while it is running. capacity BYTES, checksum, compact, delete-orphaned-segments, mark-valid,
-    mark-invalid and migrate have --dry-run, and keep what they remove or overwrite in a folder next to DIR.
+    The verbs that only read (describe, dump, verify, ...) work whether the archive is running or not. attach, detach,
+    delete-detached-segments, migrate-segments, purge-recording and truncate go through the control channel of a running
+    one; the other verbs that write refuse then. capacity BYTES, checksum, compact, delete-orphaned-segments,
+    mark-valid, mark-invalid and migrate have --dry-run, and keep what they remove or overwrite in a folder next to DIR.
     """
     ctx.obj = folder

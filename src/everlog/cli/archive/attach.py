@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import SegmentMaintenance, maintenance_options, perform, recording_argument
 from everlog.core.counting import counted
 
 
@@ -20,7 +19,7 @@ def attach(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
     checked first, frame by frame; a foreign or damaged file is refused, and nothing is changed.
     """
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.attach_segments(recording)
         return f"{counted(count, 'file')} attached", {"files": count}
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import SegmentMaintenance, maintenance_options, perform, recording_argument
 from everlog.core.counting import counted
 
 
@@ -18,7 +17,7 @@ from everlog.core.counting import counted
 def delete_detached_segments(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
     """Delete the segment files before a recording's start: detached ones, and those that a killed purge left."""
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.delete_detached_segments(recording)
         return f"{counted(count, 'file')} deleted", {"files": count}
 

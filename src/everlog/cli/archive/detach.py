@@ -6,8 +6,13 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform, position_argument, recording_argument
+from everlog.cli.archive.maintenance import (
+    SegmentMaintenance,
+    maintenance_options,
+    perform,
+    position_argument,
+    recording_argument,
+)
 
 
 @click.command
@@ -20,7 +25,7 @@ def detach(folder: str, recording: int, position: int, dry_run: bool, as_json: b
     away, attach them again, or delete them.
     """
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         maintenance.detach_segments(recording, position)
         return f"starts at {position}", {"start_position": position}
 

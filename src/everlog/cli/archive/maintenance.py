@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from everlog.aeron.archive.maintenance.dry_run import DryRun
 from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.cli.archive.live.connection import connect, is_channel, is_served
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.text import json_line, print_error, printable
+from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive
@@ -30,6 +32,43 @@ def maintenance_options(command: F) -> F:
 
 recording_argument = click.argument("recording", metavar="RECORDING", type=click.IntRange(min=0))
 position_argument = click.argument("position", metavar="POSITION", type=click.IntRange(min=0))
+
+
+class SegmentMaintenance(Protocol):
+    """What a closed archive and a running one can do; the methods are those of
+    :class:`~everlog.aeron.archive.maintenance.operations.Maintenance`."""
+
+    def truncate_recording(self, recording_id: int, position: int) -> int:
+        """Cut off everything after a position."""
+
+    def purge_recording(self, recording_id: int) -> int:
+        """Delete a recording."""
+
+    def detach_segments(self, recording_id: int, new_start_position: int) -> None:
+        """Move a recording's start."""
+
+    def delete_detached_segments(self, recording_id: int) -> int:
+        """Delete the files before a recording's start."""
+
+    def attach_segments(self, recording_id: int) -> int:
+        """Attach the files before a recording's start."""
+
+    def migrate_segments(self, source_id: int, target_id: int) -> int:
+        """Move the segments of a recording to another one."""
+
+
+@contextmanager
+def _reach(folder: str, dry_run: bool) -> Iterator[SegmentMaintenance]:
+    """A running archive by its control channel, a closed one as its owner."""
+    if is_channel(folder) or (not dry_run and is_served(folder)):
+        if dry_run:
+            message = "--dry-run needs the archive's folder: a control channel has no such request"
+            raise UsageError("--dry-run", found=folder, expected="a folder", message=message)
+        with connect(folder) as archive:
+            yield archive
+        return
+    with open_maintenance(folder, dry_run) as maintenance:
+        yield maintenance
 
 
 @contextmanager
@@ -77,13 +116,13 @@ def perform(
     folder: str,
     verb: str,
     recording_id: int,
-    act: Callable[[Maintenance], tuple[str, dict[str, Any]]],
+    act: Callable[[SegmentMaintenance], tuple[str, dict[str, Any]]],
     *,
     dry_run: bool,
     as_json: bool,
 ) -> int:
     """Run ``act`` on the archive and print its outcome for one recording; returns the exit code."""
-    with open_maintenance(folder, dry_run) as maintenance:
+    with _reach(folder, dry_run) as maintenance:
         text, values = act(maintenance)
         steps = maintenance.lines if isinstance(maintenance, DryRun) else []
     outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)

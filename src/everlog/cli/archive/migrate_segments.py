@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform
+from everlog.cli.archive.maintenance import SegmentMaintenance, maintenance_options, perform
 from everlog.core.counting import counted
 
 
@@ -21,7 +20,7 @@ def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_js
     stops, or stop where SRC starts. SRC is empty afterwards.
     """
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.migrate_segments(source, target)
         return f"{counted(count, 'file')} moved to recording {target}", {"target_id": target, "files": count}
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform, recording_argument
+from everlog.cli.archive.maintenance import SegmentMaintenance, maintenance_options, perform, recording_argument
 from everlog.core.counting import counted
 
 
@@ -18,7 +17,7 @@ from everlog.core.counting import counted
 def purge_recording(folder: str, recording: int, dry_run: bool, as_json: bool) -> int:
     """Delete a stopped recording and all its files. Its catalog entry stays, as DELETED, until compact removes it."""
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.purge_recording(recording)
         return f"deleted, with {counted(count, 'file')}", {"files": count}
 

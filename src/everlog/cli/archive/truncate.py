@@ -6,8 +6,13 @@ from typing import Any
 
 import click
 
-from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.maintenance import maintenance_options, perform, position_argument, recording_argument
+from everlog.cli.archive.maintenance import (
+    SegmentMaintenance,
+    maintenance_options,
+    perform,
+    position_argument,
+    recording_argument,
+)
 from everlog.core.counting import counted
 
 
@@ -19,7 +24,7 @@ from everlog.core.counting import counted
 def truncate(folder: str, recording: int, position: int, dry_run: bool, as_json: bool) -> int:
     """Cut off a stopped recording after POSITION, where a frame must end. Its start position cuts off everything."""
 
-    def act(maintenance: Maintenance) -> tuple[str, dict[str, Any]]:
+    def act(maintenance: SegmentMaintenance) -> tuple[str, dict[str, Any]]:
         count = maintenance.truncate_recording(recording, position)
         return f"truncated to {position}, {counted(count, 'file')} deleted", {"stop_position": position, "files": count}
 

@@ -1,0 +1,1 @@
+"""Verbs of a running archive, which go through its control channel."""

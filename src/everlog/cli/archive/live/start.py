@@ -1,0 +1,26 @@
+"""``everlog archive DIR start``: records a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from everlog.aeron.archive.protocol.requests import SourceLocation
+from everlog.cli.archive.live.connection import connect, connection_options
+
+
+@click.command
+@click.argument("channel")
+@click.argument("stream_id", metavar="STREAM", type=int)
+@connection_options
+@click.option("--remote", is_flag=True, help="The publisher is on another driver; by default it is on the archive's.")
+@click.option("--auto-stop", is_flag=True, help="Stop after the first publication.")
+@click.pass_obj
+def start(target: str, /, channel: str, stream_id: int, remote: bool, auto_stop: bool, **connection: Any) -> int:
+    """Record STREAM of CHANNEL: each publication of it becomes a recording, until it is stopped."""
+    location = SourceLocation.REMOTE if remote else SourceLocation.LOCAL
+    with connect(target, **connection) as archive:
+        subscription_id = archive.start_recording(channel, stream_id, location, auto_stop=auto_stop)
+    click.echo(f"subscription {subscription_id} records stream {stream_id} of {channel}")
+    return 0
