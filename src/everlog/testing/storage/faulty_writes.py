@@ -69,8 +69,8 @@ class FaultyWrites(DelegatingStorage):
 
     def fail(self, name: str) -> None:
         """Raise :class:`WriteFailed` with the chosen error."""
-        error = self.faults.error
-        raise write_failed(name, OSError(error, os.strerror(error)))
+        error = OSError(self.faults.error, os.strerror(self.faults.error))
+        raise write_failed(name, error) from error
 
     # Writing
 

@@ -47,6 +47,8 @@ class RecordingService:
             events=self._events,
             block_length_limit=settings.file_io_max_length,
             usable_space=usable_space,
+            # Not the archive's own: that one raises once another process owns the folder.
+            stop_position=lambda recording_id: context.archive.catalog.recording(recording_id).stop_position,
             on_error=context.on_error,
         )
         self._active = ActiveRecordings(context, surroundings)

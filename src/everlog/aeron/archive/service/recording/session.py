@@ -45,11 +45,12 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionSurroundings:
     """What all sessions of a service share. ``events`` is ``None`` if no events are published; ``usable_space`` returns
-    bytes."""
+    bytes, ``stop_position`` what the catalog has for a recording."""
 
     events: RecordingEventsPublisher | None
     block_length_limit: int
     usable_space: Callable[[], int]
+    stop_position: Callable[[int], int | None]
     on_error: Callable[[BaseException], None]
 
 
@@ -183,13 +184,7 @@ class RecordingSession:
         """Write the stop position, then tell of it. If it can't be written the recording stays active in the catalog,
         and there is no STOP: opening the archive again ends it after its last message."""
         self.state = State.STOPPED
-        position: int | None = None
-        try:
-            position = self._recorder.stop()
-            self.position.value = position
-        except Exception as error:
-            self._fail(error)
-            self._recorder.abandon()
+        position = self._stop()
         request = self._request
         if self._error is not None:
             request.requester.send_error(request.correlation_id, *self._error)
@@ -198,6 +193,17 @@ class RecordingSession:
                 self._surroundings.events.stopped(self.recording_id, self._image.join_position, position)
             self._signal(position, RecordingSignal.STOP)
         return 1
+
+    def _stop(self) -> int | None:
+        try:
+            position: int | None = self._recorder.stop()
+        except Exception as error:
+            self._fail(error)
+            self._recorder.abandon()
+            position = self._surroundings.stop_position(self.recording_id)  # it may be written all the same
+        if position is not None and not self.position.is_closed:
+            self.position.value = position
+        return position
 
     def signal_start(self) -> None:
         """Tell the client that asked for it that the recording has started, or goes on."""
