@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import tempfile
@@ -22,15 +23,16 @@ from everlog.aeron.archive.protocol.recording_events import RecordingProgressMes
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
-from everlog.aeron.transport.driver.embedded import EmbeddedDriver
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.running_driver import RunningDriver
 from tests.aeron.archive.service.recording.recording_world import LOCAL, REMOTE, Asker
 
-TERM, SEGMENT, STREAM = 64 << 10, 128 << 10, 1001
+TERM, SEGMENT = 64 << 10, 128 << 10
 IPC = "aeron:ipc?term-length=64k"
 SECONDS = 20.0
 EVENTS = "aeron:ipc?alias=events"
+STREAMS = itertools.count(1001)
+"""One for each test: a publication that was closed may linger for a while."""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,7 @@ class Service:
 
     def __init__(self, driver: RunningDriver, folder: Path, **settings: Any) -> None:
         self.folder = folder
+        self.stream_id = next(STREAMS)
         self.archive: Archive = archives.create(folder, segment_length=SEGMENT)
         self.aeron = Aeron.connect(driver.dir, use_invoker=True)
         self.publisher = Aeron.connect(driver.dir)
@@ -64,9 +67,10 @@ class Service:
         )
         self.recordings = RecordingService(context)
         self.asker = Asker()
+        self.readers: list[Reader] = []
 
     def work(self) -> int:
-        return self.aeron.do_work() + self.recordings.do_work(0)
+        return self.aeron.do_work() + self.recordings.do_work(0) + sum(reader.poll() for reader in self.readers)
 
     def until(self, is_done: Callable[[], bool]) -> None:
         end = time.monotonic() + SECONDS
@@ -110,44 +114,39 @@ def messages_of(seed: int, count: int) -> list[bytes]:
     return [random.randbytes(random.choice((0, 7, 100, 1000, 1377, 5000))) for _ in range(count)]
 
 
-def logged(publication: Any, start: int, end: int) -> bytes:
-    """What a publication's log has of its stream, of padding the header; the log keeps three terms."""
-    found = []
-    at = start
-    while at < end:
-        term = publication.log.terms[at // TERM % 3]
-        length = int.from_bytes(term.read(at % TERM, 4), "little")
-        aligned = (length + 31) & ~31
-        is_padding = term.read(at % TERM + 6, 2) == b"\0\0"
-        kept = term.read(at % TERM, 32 if is_padding else aligned)
-        found.append(kept.ljust(aligned, b"\0"))
-        at += aligned
-    return b"".join(found)
+class Reader:
+    """Another subscriber, with the stream's bytes as they are to be stored: of padding the header."""
+
+    def __init__(self, service: Service, channel: str) -> None:
+        self.subscription = service.publisher.add_subscription(channel, service.stream_id)
+        self.found = bytearray()
+        service.readers.append(self)
+
+    def poll(self) -> int:
+        return self.subscription.block_poll(self._take, TERM)
+
+    def _take(self, block: memoryview, session_id: int, term_id: int) -> None:
+        is_padding = bytes(block[6:8]) == b"\0\0"
+        self.found += bytes(block[:32]).ljust(len(block), b"\0") if is_padding else block
 
 
 def test_a_recording_over_many_terms_has_the_published_bytes(service: Service) -> None:
-    service.recordings.start(service.asker, 1, STREAM, IPC, LOCAL, False)
-    publication = service.publisher.add_exclusive_publication(IPC, STREAM)
-    sent, published = [], b""
-    for part in range(20):
-        before = publication.position
-        sent += service.publish(publication, messages_of(part, 20))
-        published += logged(publication, before, publication.position)
+    service.recordings.start(service.asker, 1, service.stream_id, IPC, LOCAL, False)
+    reader = Reader(service, IPC)
+    publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
+    sent = service.publish(publication, messages_of(1, 500))
     end = publication.position
     assert end > 4 * SEGMENT
-    service.until(lambda: service.recordings.recording_position(0) == end)
+    service.until(lambda: service.recordings.recording_position(0) == len(reader.found) == end)
     counter = service.recordings.position_counter(0)
     assert counter is not None
-    (found,) = [
-        each for each in service.publisher.counters if each.type_id == 100 and each.counter_id == counter.counter_id
-    ]
-    assert service.publisher.counters.value(found.counter_id) == end
+    assert service.publisher.counters.value(counter.counter_id) == end
     publication.close()
     service.until(lambda: not service.recordings.is_active(0))
     assert service.signals() == [("START", 0, 0), ("STOP", 0, end)]
     names = [f"0-{base}.rec" for base in range(0, end, SEGMENT)]
     stored = b"".join((service.folder / name).read_bytes() for name in names)
-    assert stored[:end] == published
+    assert stored[:end] == reader.found
     assert not any(stored[end:])
     assert service.read() == {0: sent}
     assert not service.errors
@@ -155,22 +154,22 @@ def test_a_recording_over_many_terms_has_the_published_bytes(service: Service) -
 
 def test_a_stopped_recording_is_extended_by_a_publication_that_continues_it(service: Service) -> None:
     channel = "aeron:udp?endpoint=localhost:24325|term-length=64k"
-    service.recordings.start(service.asker, 1, STREAM, channel, LOCAL, False)
-    publication = service.publisher.add_exclusive_publication(channel, STREAM)
-    subscription = service.publisher.add_subscription("aeron:udp?endpoint=localhost:24325", STREAM)
-    first = publish_to(service, publication, subscription, messages_of(1, 60))
+    service.recordings.start(service.asker, 1, service.stream_id, channel, LOCAL, False)
+    publication = service.publisher.add_exclusive_publication(channel, service.stream_id)
+    reader = Reader(service, "aeron:udp?endpoint=localhost:24325")  # a spy alone lets nothing flow
+    first = service.publish(publication, messages_of(1, 60))
     stop = publication.position
     service.until(lambda: service.recordings.recording_position(0) == stop)
-    assert service.recordings.stop_by_channel(service.asker, 2, STREAM, channel) == 0
+    assert service.recordings.stop_by_channel(service.asker, 2, service.stream_id, channel) == 0
     service.until(lambda: not service.recordings.is_active(0))
     publication.close()
     recording = service.archive.recording(0)
     assert recording.stop_position == stop
     initial = recording.initial_term_id
     place = f"init-term-id={initial}|term-id={initial + stop // TERM}|term-offset={stop % TERM}"
-    service.recordings.extend(service.asker, 3, 0, STREAM, channel, LOCAL, True)
-    continued = service.publisher.add_exclusive_publication(f"{channel}|{place}", STREAM)
-    second = publish_to(service, continued, subscription, messages_of(2, 60))
+    service.recordings.extend(service.asker, 3, 0, service.stream_id, channel, LOCAL, True)
+    continued = service.publisher.add_exclusive_publication(f"{channel}|{place}", service.stream_id)
+    second = service.publish(continued, messages_of(2, 60))
     end = continued.position
     service.until(lambda: service.recordings.recording_position(0) == end)
     continued.close()
@@ -178,29 +177,18 @@ def test_a_stopped_recording_is_extended_by_a_publication_that_continues_it(serv
     assert service.signals() == [("START", 0, 0), ("STOP", 0, stop), ("EXTEND", 0, stop), ("STOP", 0, end)]
     assert service.archive.recording(0).session_id == continued.session_id
     assert service.read() == {0: first + second}
+    assert (service.folder / "0-0.rec").read_bytes()[:stop] == reader.found[:stop]
     assert not service.errors
 
 
-def publish_to(service: Service, publication: Any, subscription: Any, messages: list[bytes]) -> list[bytes]:
-    """Publish for a spy: somebody else must read, too."""
-
-    def offered(message: bytes) -> bool:
-        subscription.poll(lambda payload, header: None, 100)
-        return bool(publication.offer(message) > 0)
-
-    for message in messages:
-        service.until(lambda message=message: offered(message))  # type: ignore[misc]
-    return messages
-
-
 def test_a_publication_that_begins_elsewhere_does_not_extend(service: Service) -> None:
-    service.recordings.start(service.asker, 1, STREAM, IPC, LOCAL, True)
-    publication = service.publisher.add_exclusive_publication(IPC, STREAM)
+    service.recordings.start(service.asker, 1, service.stream_id, IPC, LOCAL, True)
+    publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
     sent = service.publish(publication, [b"one", b"two"])
     publication.close()
     service.until(lambda: len(service.asker.sent) == 2)
-    service.recordings.extend(service.asker, 3, 0, STREAM, IPC, LOCAL, True)
-    service.publisher.add_exclusive_publication(IPC, STREAM)
+    service.recordings.extend(service.asker, 3, 0, service.stream_id, IPC, LOCAL, True)
+    service.publisher.add_exclusive_publication(IPC, service.stream_id)
     service.until(lambda: len(service.asker.sent) == 3)
     text = "cannot extend recording 0 image.joinPosition=0 != rec.stopPosition=128"
     assert service.asker.sent[2] == ("error", 3, 9, text)
@@ -208,12 +196,12 @@ def test_a_publication_that_begins_elsewhere_does_not_extend(service: Service) -
 
 
 def test_a_stream_is_recorded_from_where_the_subscription_joins(service: Service) -> None:
-    with service.publisher.add_subscription(IPC, STREAM) as reader:
-        publication = service.publisher.add_exclusive_publication(IPC, STREAM)
+    with service.publisher.add_subscription(IPC, service.stream_id) as reader:
+        publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
         service.publish(publication, messages_of(3, 5))
         reader.poll(lambda payload, header: None, 100)
     join = publication.position
-    service.recordings.start(service.asker, 1, STREAM, IPC, REMOTE, False)
+    service.recordings.start(service.asker, 1, service.stream_id, IPC, REMOTE, False)
     service.until(lambda: service.recordings.is_active(0))
     sent = service.publish(publication, messages_of(4, 40))
     end = publication.position
@@ -229,8 +217,8 @@ def test_events_are_published_to_whoever_listens(driver: RunningDriver, tmp_path
     try:
         found: list[Any] = []
         listener = service.publisher.add_subscription(EVENTS, 30)
-        service.recordings.start(service.asker, 1, STREAM, IPC, LOCAL, False)
-        publication = service.publisher.add_exclusive_publication(IPC, STREAM)
+        service.recordings.start(service.asker, 1, service.stream_id, IPC, LOCAL, False)
+        publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
         service.publish(publication, [b"one"])
         service.until(lambda: service.recordings.recording_position(0) == 64)
         publication.close()
@@ -249,11 +237,10 @@ def test_events_are_published_to_whoever_listens(driver: RunningDriver, tmp_path
 def test_the_end_of_a_driver_leaves_recordings_to_be_recovered(tmp_path: Path) -> None:
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(prefix="everlog-recording-", dir=shared) as parent:
-        driver: RunningDriver = MediaDriver.launch(dir=f"{parent}/driver", in_process=True, ipc_term_buffer_length=TERM)
-        assert isinstance(driver, EmbeddedDriver)
+        driver = MediaDriver.launch(dir=f"{parent}/driver", in_process=True, ipc_term_buffer_length=TERM)
         service = Service(driver, tmp_path / "archive")
-        service.recordings.start(service.asker, 1, STREAM, IPC, LOCAL, False)
-        publication = service.publisher.add_exclusive_publication(IPC, STREAM)
+        service.recordings.start(service.asker, 1, service.stream_id, IPC, LOCAL, False)
+        publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
         sent = service.publish(publication, [b"one", b"two"])
         service.until(lambda: service.recordings.recording_position(0) == 128)
         driver.close()
