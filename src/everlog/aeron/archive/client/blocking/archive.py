@@ -14,6 +14,7 @@ from typing import Self, TypeVar, Unpack
 from everlog.aeron.archive.client.blocking.replayed import ReplayedMessages
 from everlog.aeron.archive.client.blocking.requests import BlockingRequests
 from everlog.aeron.archive.client.blocking.signals import SignalStream
+from everlog.aeron.archive.client.blocking.turns import PollTurns
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     ClientState,
@@ -40,6 +41,8 @@ from everlog.errors import Closed, UsageError
 T = TypeVar("T")
 _log = logging.getLogger("everlog.aeron.archive")
 WHOLE = ReplayParams()
+FOLLOW_S = 0.1
+PendingAnswer = tuple[Ticket[T], threading.Event]
 
 
 class AeronArchive(BlockingRequests):
@@ -61,6 +64,7 @@ class AeronArchive(BlockingRequests):
         """Programs use :meth:`connect`."""
         self._core = core
         self._lock = threading.RLock()
+        self._turns = PollTurns()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -151,15 +155,17 @@ class AeronArchive(BlockingRequests):
     def _call(self, call: Call[T]) -> T:
         return self._finish(self._submit(call))
 
-    def _submit(self, call: Call[T]) -> Ticket[T]:
+    def _submit(self, call: Call[T]) -> PendingAnswer[T]:
+        wake = threading.Event()
         with self._lock:
             if self._core.needs_connect(call.name):
                 self._connect()
-            return self._core.submit(call)
+            return self._core.submit(call, wake.set), wake
 
-    def _finish(self, ticket: Ticket[T]) -> T:
+    def _finish(self, pending: PendingAnswer[T]) -> T:
+        ticket, wake = pending
         try:
-            self._wait(lambda: ticket.done)
+            self._wait(lambda: ticket.done, wake)
         except BaseException:
             self._cancel(ticket)
             raise
@@ -169,14 +175,29 @@ class AeronArchive(BlockingRequests):
         with self._lock, contextlib.suppress(Closed):
             self._core.cancel(ticket)
 
-    def _wait(self, is_done: Callable[[], bool]) -> None:
+    def _wait(self, is_done: Callable[[], bool], wake: threading.Event) -> None:
+        """Poll until something is done, or sleep while another thread polls; ``wake`` ends the sleep."""
+        try:
+            while not is_done():
+                if self._turns.take(wake):
+                    self._poll_until(is_done)
+                else:
+                    wake.wait(FOLLOW_S)
+                    wake.clear()
+        finally:
+            self._turns.forget()
+
+    def _poll_until(self, is_done: Callable[[], bool]) -> None:
         idle = Idle()
-        while not is_done():
-            with self._lock:
-                if is_done():
-                    return
-                work_count = self._core.poll()
-            time.sleep(idle.seconds(work_count))
+        try:
+            while True:
+                with self._lock:
+                    if is_done():
+                        return
+                    work_count = self._core.poll()
+                time.sleep(idle.seconds(work_count))
+        finally:
+            self._turns.give()
 
     # Signals and errors
 
@@ -302,19 +323,20 @@ class AeronArchive(BlockingRequests):
                 raise
             return subscription, *ids
         with self._lock:
-            ticket = self._submit(calls.replay(recording_id, channel, stream_id, params))
-            self._core.inbox.watch(ticket.correlation_id)
+            pending = self._submit(calls.replay(recording_id, channel, stream_id, params))
+            correlation_id = pending[0].correlation_id
+            self._core.inbox.watch(correlation_id)
         try:
-            replay_session_id = self._finish(ticket)
+            replay_session_id = self._finish(pending)
             try:
                 subscription = self.aeron.add_subscription(replayed_channel(channel, replay_session_id), stream_id)
             except BaseException:
                 self.stop_replay(replay_session_id)
                 raise
         except BaseException:
-            self._core.inbox.unwatch(ticket.correlation_id)
+            self._core.inbox.unwatch(correlation_id)
             raise
-        return subscription, replay_session_id, ticket.correlation_id
+        return subscription, replay_session_id, correlation_id
 
     def _replay_over_response(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
@@ -327,20 +349,19 @@ class AeronArchive(BlockingRequests):
         timeout_ns = self.options.message_timeout_ns
         deadline_ns = time.monotonic_ns() + timeout_ns
         with self.aeron.add_exclusive_publication(request_channel, self.options.control_request_stream_id) as requests:
+            wake = threading.Event()
             with self._lock:
-                data, ticket = self._core.submit_elsewhere(call)
-
-            def is_sent() -> bool:
-                if time.monotonic_ns() >= deadline_ns:
-                    raise timeout(call.name, ticket.correlation_id, timeout_ns, was_sent=False)
-                return requests.offer(data) >= 0
-
+                data, ticket = self._core.submit_elsewhere(call, wake.set)
             try:
-                self._wait(is_sent)
+                while not ticket.done and requests.offer(data) < 0:
+                    if time.monotonic_ns() >= deadline_ns:
+                        raise timeout(call.name, ticket.correlation_id, timeout_ns, was_sent=False)
+                    self.poll()
+                    time.sleep(0.001)
             except BaseException:
                 self._cancel(ticket)
                 raise
-            return self._finish(ticket), ticket.correlation_id
+            return self._finish((ticket, wake)), ticket.correlation_id
 
     # The end
 

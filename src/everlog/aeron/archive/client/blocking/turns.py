@@ -1,0 +1,44 @@
+"""Of many threads that wait for answers, one polls for all: the others sleep until their own has come."""
+
+from __future__ import annotations
+
+import threading
+
+
+class PollTurns:
+    """Whose turn it is to poll. The thread that has it may take it again, in a handler."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leader: int | None = None
+        self._depth = 0
+        self._waiting: dict[int, threading.Event] = {}
+
+    def take(self, wake: threading.Event) -> bool:
+        """Take the turn; if another thread has it, return false: ``wake`` is set when that changes."""
+        me = threading.get_ident()
+        with self._lock:
+            if self._leader not in (None, me):
+                self._waiting[me] = wake
+                return False
+            self._waiting.pop(me, None)
+            self._leader = me
+            self._depth += 1
+            return True
+
+    def give(self) -> None:
+        """Give the turn to a thread that waits for it."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth:
+                return
+            self._leader = None
+            if self._waiting:
+                self._waiting.pop(next(iter(self._waiting))).set()
+
+    def forget(self) -> None:
+        """This thread no longer waits. If it was to have the turn, another one gets it."""
+        with self._lock:
+            self._waiting.pop(threading.get_ident(), None)
+            if self._leader is None and self._waiting:
+                self._waiting.pop(next(iter(self._waiting))).set()
