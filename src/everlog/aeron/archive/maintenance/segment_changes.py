@@ -9,6 +9,7 @@ restore one without the other. So each operation waits for the disk a few times,
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 
 from everlog.aeron.archive.folder.scan import Scan, ScanContext
 from everlog.aeron.archive.format.segments import SegmentMap, SegmentReader
@@ -25,6 +26,7 @@ from everlog.aeron.archive.maintenance.changes import (
     SetState,
     SetStop,
     Settle,
+    Step,
 )
 from everlog.aeron.archive.maintenance.maintenance import truncate
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, SegmentContent
@@ -50,22 +52,18 @@ def apply(change: Change, catalog: CatalogWriter, storage: WritableStorage, sync
     Raises :class:`WriteFailed`; the steps before the failed one stand. Open ends are then written to the catalog if
     possible; otherwise opening the archive finds them.
     """
-    run = _Application(catalog, storage)
-    try:
-        for step in change.steps:
-            if isinstance(step, CatalogStep):
-                run.change_catalog(step)
-            else:
-                run.change_file(step, in_order=change.in_order)
-        if sync_level:
-            run.sync_names()
-    except BaseException:
-        run.close_ends()
-        raise
+    run = Application(change, catalog, storage, sync_level)
+    while not run.is_done:
+        run.apply_next()
 
 
-class _Application:
-    def __init__(self, catalog: CatalogWriter, storage: WritableStorage) -> None:
+class Application:
+    """Applies a change step by step, for a caller that does other things in between. Errors as :func:`apply`."""
+
+    def __init__(self, change: Change, catalog: CatalogWriter, storage: WritableStorage, sync_level: int) -> None:
+        self._left = deque(change.steps)
+        self._in_order = change.in_order
+        self._sync_level = sync_level
         self._catalog = catalog
         self._storage = storage
         # A process that was killed in this operation may have left both unsynced.
@@ -74,8 +72,34 @@ class _Application:
         self._ends: dict[int, int | None] = {}
         self._cut: Erase | None = None
 
-    def change_catalog(self, step: CatalogStep) -> None:
-        self.sync_names()
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are applied."""
+        return not self._left
+
+    @property
+    def next_step(self) -> Step | None:
+        """The step that is applied next."""
+        return self._left[0] if self._left else None
+
+    def apply_next(self) -> None:
+        """Apply one step; with the last one, the change is on disk if the sync level asks for it."""
+        step = self._left[0]
+        try:
+            if isinstance(step, CatalogStep):
+                self._change_catalog(step)
+            else:
+                self._change_file(step, in_order=self._in_order)
+            self._left.popleft()
+            if self._sync_level and not self._left:
+                self._sync_names()
+        except BaseException:
+            self._left.clear()
+            self._close_ends()
+            raise
+
+    def _change_catalog(self, step: CatalogStep) -> None:
+        self._sync_names()
         self._catalog_waits = True
         match step:
             case CutTo(recording_id, position):
@@ -93,7 +117,7 @@ class _Application:
             case SetState(recording_id, state):
                 self._catalog.set_state(recording_id, state)
 
-    def change_file(self, step: FileStep, *, in_order: bool) -> None:
+    def _change_file(self, step: FileStep, *, in_order: bool) -> None:
         if self._catalog_waits:
             self._catalog.sync()
             self._catalog_waits = False
@@ -107,7 +131,7 @@ class _Application:
             case Erase():
                 self._erase(step)
         if in_order:
-            self.sync_names()
+            self._sync_names()
 
     def _erase(self, step: Erase) -> None:
         """Zero a file's end by cutting and lengthening the file, which needs no disk space. A crash in between leaves a
@@ -120,17 +144,17 @@ class _Application:
                 self._cut = None
             file.sync()
 
-    def sync_names(self) -> None:
+    def _sync_names(self) -> None:
         """Return when changed names are on disk."""
         if self._names_wait:
             self._storage.sync_folder()
             self._names_wait = False
 
-    def close_ends(self) -> None:
+    def _close_ends(self) -> None:
         """After an error: write the recordings' present ends to the catalog and lengthen a file that was cut, if
         possible."""
         with contextlib.suppress(EverlogError):
-            self.sync_names()
+            self._sync_names()
             if self._cut is not None:
                 with self._storage.open_writable(self._cut.file) as file:
                     file.truncate(self._cut.segment_length)

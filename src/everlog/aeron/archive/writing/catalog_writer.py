@@ -13,6 +13,7 @@ an extension's session id   the old recording with the new session's id, which s
 no checksum of an entry     the entry as before, without its checksum, if it had one
 positions, ids and times    the change, and no checksum of the entry, if it had one
 an entry's checksum         the change
+other channels              the old catalog or the new one
 ==========================  =======================================================================================
 
 One thread at a time may use a writer. Source: Catalog.
@@ -20,6 +21,8 @@ One thread at a time may use a writer. Source: Catalog.
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
@@ -33,6 +36,7 @@ from everlog.aeron.archive.format.catalog_bytes import (
     STATE_CODES,
     Descriptor,
     encode_body,
+    encode_entry,
     encode_entry_header,
     encode_header,
     to_int32,
@@ -75,21 +79,26 @@ class CatalogWriter:
 
     def __init__(self, storage: WritableStorage, file: WritableFile, catalog: Catalog, options: CatalogOptions) -> None:
         self._storage = storage
-        self._file = file
         self._options = options
+        self._is_closed = False
+        self._load(file, catalog)
+
+    def _load(self, file: WritableFile, catalog: Catalog) -> None:
+        self._file = file
         self.alignment = catalog.alignment
         self.version = catalog.header.version
         self.capacity = catalog.size
         self.next_recording_id = catalog.header.next_recording_id
         self._entries = {entry.recording_id: entry for entry in catalog.entries}
         self._offsets = {entry.recording_id: entry.offset for entry in catalog.entries}
+        self._ids = sorted(self._entries)
         self._end = CatalogHeader.size
         if catalog.entries:
             last = catalog.entries[-1]
             self._end = last.offset + align(DescriptorHeader.size + last.length, self.alignment)
             self.next_recording_id = max(self.next_recording_id, last.recording_id + 1)
         self._dirty_end = max(catalog.used, self._end)
-        self._is_closed = self._is_on_disk = False
+        self._is_on_disk = False
 
     @classmethod
     def create(cls, storage: WritableStorage, options: CatalogOptions) -> Self:
@@ -138,6 +147,16 @@ class CatalogWriter:
         """Return the ids of all recordings in order, whatever their state."""
         return list(self._entries)
 
+    def ids_from(self, recording_id: int, count: int) -> list[int]:
+        """Return the ids of at most ``count`` recordings from an id on, in order, whatever their state."""
+        first = bisect.bisect_left(self._ids, recording_id)
+        return self._ids[first : first + count]
+
+    def ids_backwards(self, least: int) -> Iterator[int]:
+        """Yield the ids of all recordings down to ``least``, whatever their state."""
+        first = bisect.bisect_left(self._ids, least)
+        return (self._ids[at] for at in range(len(self._ids) - 1, first - 1, -1))
+
     def entry(self, recording_id: int) -> CatalogEntry:
         """Raises :class:`UnknownStream`."""
         entry = self._entries.get(recording_id)
@@ -177,6 +196,7 @@ class CatalogWriter:
         self._file.write_at(start, header)
         self._sync()
         self._remember(recording_id, start, header + body)
+        self._ids.append(recording_id)
         self._end = self._dirty_end = end
         self.next_recording_id = recording_id + 1
         return recording_id
@@ -205,6 +225,32 @@ class CatalogWriter:
         self._file.write_at(at, STATE_CODES[state].to_bytes(4, "little"))
         self._sync()
         entry.state = state
+
+    def replace_channels(self, recording_id: int, stripped_channel: str, original_channel: str) -> None:
+        """Change a recording's channels. The entries behind it move if its length changes, so the whole catalog is
+        written anew and takes the old one's place at once: a crash leaves the old catalog or the new one. Raises
+        :class:`UsageError` for a text that is not ASCII, :class:`LimitExceeded` for one that is too long,
+        :class:`WriteFailed`; nothing is changed then."""
+        entry = self.entry(recording_id)
+        start = self._offsets[recording_id]
+        after = start + align(DescriptorHeader.size + entry.length, self.alignment)
+        descriptor = replace(Descriptor.of(entry), stripped_channel=stripped_channel, original_channel=original_channel)
+        kind = self._options.checksum if self._options.checksum != "none" else kind_of(entry) or "none"
+        changed = encode_entry(descriptor, entry.state, kind, self.alignment)
+        end = self._end + len(changed) - (after - start)
+        if end > catalog_file.MAX_USED_BYTES:
+            raise too_large(end)
+        used = bytes(self._file.read_at(0, self._end))
+        data = used[:start] + changed + used[after:]
+        self._storage.publish(
+            CATALOG_NAME, data.ljust(self._capacity_for(end), b"\0"), replace=True, mode=0o644, sync=True
+        )
+        catalog, fault = load_catalog(self._storage)
+        if catalog is None:
+            raise CorruptData(CATALOG_NAME, found=None if fault is None else fault.found)
+        old = self._file
+        self._load(self._storage.open_writable(CATALOG_NAME), catalog)
+        old.close()
 
     def set_checksum(self, recording_id: int) -> None:
         """Write an entry's checksum of the kind in the options; 0 for ``none``. Raises :class:`WriteFailed`."""

@@ -1,0 +1,1 @@
+"""Questions about recordings: positions, lists, the last one that matches."""

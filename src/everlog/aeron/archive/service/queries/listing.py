@@ -1,0 +1,71 @@
+"""A list of recordings on its way to a client. Source: AbstractListRecordingsSession, ListRecordingsSession,
+ListRecordingsForUriSession."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everlog.aeron.archive.format.catalog import CatalogEntry
+from everlog.aeron.archive.service.queries.descriptors import descriptor_message
+from everlog.aeron.archive.service.requester import Requester
+from everlog.aeron.archive.writing.catalog_writer import CatalogWriter
+
+MAX_SCANS = 256
+"""Most recordings that one cycle looks at."""
+
+
+class RecordingListing:
+    """Sends the descriptors of at most ``count`` recordings from an id on, as fast as the client takes them; if there
+    are fewer, RECORDING_UNKNOWN with the id behind the last one ends the list. ``accepts`` filters them."""
+
+    def __init__(
+        self,
+        catalog: CatalogWriter,
+        requester: Requester,
+        correlation_id: int,
+        from_recording_id: int,
+        count: int,
+        accepts: Callable[[CatalogEntry], bool] = lambda entry: True,
+    ) -> None:
+        self._catalog = catalog
+        self._requester = requester
+        self._correlation_id = correlation_id
+        self._next_id = from_recording_id
+        self._left = count
+        self._accepts = accepts
+        self._is_done = count <= 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the list has ended."""
+        return self._is_done or self._requester.is_done
+
+    def do_work(self, now_ns: int) -> int:
+        """Send what the client takes now. Returns the number of recordings looked at."""
+        if self.is_done:
+            return 0
+        scanned = 0
+        for recording_id in self._catalog.ids_from(self._next_id, MAX_SCANS):
+            entry = self._catalog.entry(recording_id)
+            if entry.state == "VALID" and self._accepts(entry):
+                message = descriptor_message(entry, self._requester.session_id, self._correlation_id)
+                if not self._requester.try_send(message):
+                    return scanned
+                self._left -= 1
+            scanned += 1
+            self._next_id = recording_id + 1
+            if self._left == 0:
+                self._is_done = True
+                return scanned
+        if scanned < MAX_SCANS:
+            self._requester.send_unknown_recording(self._correlation_id, self._next_id)
+            self._is_done = True
+        return scanned
+
+    def abort(self, reason: str) -> None:
+        """End the list."""
+        self._is_done = True
+
+    def close(self) -> None:
+        """End the list."""
+        self._is_done = True

@@ -1,0 +1,1 @@
+"""Maintenance that clients ask for: truncating, purging, detaching, attaching, migrating, changing channels."""
