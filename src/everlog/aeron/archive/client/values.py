@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from everlog.aeron.archive.protocol.responses import RecordingDescriptorMessage, RecordingSubscription
-from everlog.aeron.archive.recording.refusals import ArchiveError
 from everlog.errors import EverlogError, UsageError
 
 NULL_VALUE = -1
@@ -111,7 +110,7 @@ class ErrorResponse:
     ``correlation_id`` is that of the request that started it, -1 if the error is in the archive's messages."""
 
     correlation_id: int
-    error: ArchiveError | EverlogError
+    error: EverlogError
 
 
 def known(value: int) -> int | None:

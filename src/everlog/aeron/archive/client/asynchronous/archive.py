@@ -6,50 +6,31 @@ import asyncio
 import contextlib
 import logging
 import time
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from everlog.aeron.archive.client.asynchronous.replayed import AsyncReplayedMessages
-from everlog.aeron.archive.client.asynchronous.requests import AsyncRequests
 from everlog.aeron.archive.client.asynchronous.signals import AsyncSignalStream
+from everlog.aeron.archive.client.asynchronous.streams import AsyncStreams, PendingAnswer, wake
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     ClientState,
-    is_response_channel,
-    replayed_channel,
-    with_session_id,
 )
 from everlog.aeron.archive.client.connection.idling import Idle
 from everlog.aeron.archive.client.connection.link import Ticket
-from everlog.aeron.archive.client.connection.replay import OpenReplay
-from everlog.aeron.archive.client.errors import timeout
-from everlog.aeron.archive.client.machine import calls
 from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientKeywords, ArchiveClientOptions, with_keywords
 from everlog.aeron.archive.client.recording_events import RecordingEvents
-from everlog.aeron.archive.client.values import ErrorResponse, ReplayParams
-from everlog.aeron.archive.protocol.requests import SourceLocation
+from everlog.aeron.archive.client.values import ErrorResponse
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
-from everlog.aeron.transport.client.subscription import Subscription
-from everlog.errors import Closed, UsageError
+from everlog.errors import Closed
 
 T = TypeVar("T")
 _log = logging.getLogger("everlog.aeron.archive")
-WHOLE = ReplayParams()
-PendingAnswer = tuple[Ticket[T], "asyncio.Future[None]"]
 
 
-def _wake(future: asyncio.Future[None]) -> None:
-    """Let the task go on that waits; it may have been cancelled."""
-    if not future.done():
-        future.set_result(None)
-
-
-class AsyncAeronArchive(AsyncRequests):
+class AsyncAeronArchive(AsyncStreams):
     """A client of an archive, ours or Aeron's own, for one event loop. Close it, or use it in an ``async with``
     statement::
 
@@ -170,7 +151,7 @@ class AsyncAeronArchive(AsyncRequests):
                 if self._core.needs_connect(call.name):
                     await self._connect()
         done = asyncio.get_running_loop().create_future()
-        return self._core.submit(call, partial(_wake, done)), done
+        return self._core.submit(call, partial(wake, done)), done
 
     async def _finish(self, pending: PendingAnswer[T]) -> T:
         ticket, done = pending
@@ -235,119 +216,6 @@ class AsyncAeronArchive(AsyncRequests):
         Raises :class:`UsageError` if no channel is known."""
         place = self._core.events_channel(channel, stream_id)
         return RecordingEvents(await self.aeron.async_add_subscription(*place))
-
-    # Recording one's own publications
-
-    async def add_recorded_publication(self, channel: str, stream_id: int) -> Publication:
-        """Add a publication and record it, and nothing else of its stream. Raises :class:`UsageError` if the
-        publication exists already."""
-        publication = await self.aeron.async_add_publication(channel, stream_id)
-        if not publication.is_original:
-            publication.close()
-            where = f"publication {channel}, stream {stream_id}"
-            raise UsageError(where, message=f"{where} already added")
-        await self._record(publication, channel, stream_id)
-        return publication
-
-    async def add_recorded_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        """Like :meth:`add_recorded_publication`, exclusive."""
-        publication = await self.aeron.async_add_exclusive_publication(channel, stream_id)
-        await self._record(publication, channel, stream_id)
-        return publication
-
-    async def _record(self, publication: Publication | ExclusivePublication, channel: str, stream_id: int) -> None:
-        recorded = with_session_id(channel, publication.session_id)
-        try:
-            await self.start_recording(recorded, stream_id, SourceLocation.LOCAL)
-        except BaseException:
-            publication.close()
-            raise
-
-    async def stop_recording_of(self, publication: Publication | ExclusivePublication) -> None:
-        """Stop the recording of a publication that was added here. Source: stopRecording(Publication)."""
-        await self.stop_recording(with_session_id(publication.channel, publication.session_id), publication.stream_id)
-
-    # Replays
-
-    async def start_replay(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> int:
-        """Replay a recording to a channel. Returns the replay session's id, for :meth:`stop_replay`; its low 32 bits
-        are the session id of the replayed stream."""
-        if not is_response_channel(replay_channel):
-            return await self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
-        if params.subscription_registration_id is None:
-            raise UsageError("subscription_registration_id", found="none", expected="that of the replay's subscription")
-        return (await self._replay_over_response(recording_id, replay_channel, replay_stream_id, params))[0]
-
-    async def replay(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> Subscription:
-        """Replay a recording, and return a subscription that receives the replay alone. Close it to end the replay."""
-        subscription, _, correlation_id = await self._replay(recording_id, replay_channel, replay_stream_id, params)
-        self._core.inbox.unwatch(correlation_id)
-        return subscription
-
-    async def replay_messages(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> AsyncReplayedMessages:
-        """Replay a recording, and return its messages: to iterate over, or in batches that Arrow takes."""
-        subscription, *ids = await self._replay(recording_id, replay_channel, replay_stream_id, params)
-        timeout_s = self.options.message_timeout_ms / 1000
-        return AsyncReplayedMessages(OpenReplay(subscription, (ids[0], ids[1]), self._core.inbox, self.poll, timeout_s))
-
-    async def _replay(
-        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
-    ) -> tuple[Subscription, int, int]:
-        """The subscription, the replay session's id, and the correlation id of the request."""
-        if is_response_channel(channel):
-            subscription = await self.aeron.async_add_subscription(channel, stream_id)
-            chosen = replace(params, subscription_registration_id=subscription.registration_id)
-            try:
-                ids = await self._replay_over_response(recording_id, channel, stream_id, chosen)
-            except BaseException:
-                subscription.close()
-                raise
-            return subscription, *ids
-        pending = await self._submit(calls.replay(recording_id, channel, stream_id, params))
-        correlation_id = pending[0].correlation_id
-        self._core.inbox.watch(correlation_id)
-        try:
-            replay_session_id = await self._finish(pending)
-            try:
-                place = replayed_channel(channel, replay_session_id)
-                subscription = await self.aeron.async_add_subscription(place, stream_id)
-            except BaseException:
-                await self.stop_replay(replay_session_id)
-                raise
-        except BaseException:
-            self._core.inbox.unwatch(correlation_id)
-            raise
-        return subscription, replay_session_id, correlation_id
-
-    async def _replay_over_response(
-        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
-    ) -> tuple[int, int]:
-        """Ask for a replay over a publication of its own: the archive answers to the subscription that it names."""
-        token = await self.replay_token(recording_id)
-        call = calls.replay(recording_id, channel, stream_id, params, token)
-        place = self._core.request_channel_for(params.subscription_registration_id or 0)
-        timeout_ns = self.options.message_timeout_ns
-        deadline_ns = time.monotonic_ns() + timeout_ns
-        with await self.aeron.async_add_exclusive_publication(
-            place, self.options.control_request_stream_id
-        ) as requests:
-            done = asyncio.get_running_loop().create_future()
-            data, ticket = self._core.submit_elsewhere(call, partial(_wake, done))
-            try:
-                while not ticket.done and requests.offer(data) < 0:
-                    if time.monotonic_ns() >= deadline_ns:
-                        raise timeout(call.name, ticket.correlation_id, timeout_ns, was_sent=False)
-                    await asyncio.sleep(0.001)
-            except BaseException:
-                self._cancel(ticket)
-                raise
-            return await self._finish((ticket, done)), ticket.correlation_id
 
     # The end
 

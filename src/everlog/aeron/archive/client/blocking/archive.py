@@ -7,45 +7,32 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from everlog.aeron.archive.client.blocking.replayed import ReplayedMessages
-from everlog.aeron.archive.client.blocking.requests import BlockingRequests
 from everlog.aeron.archive.client.blocking.signals import SignalStream
+from everlog.aeron.archive.client.blocking.streams import BlockingStreams, PendingAnswer
 from everlog.aeron.archive.client.blocking.turns import PollTurns
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     ClientState,
-    is_response_channel,
-    replayed_channel,
-    with_session_id,
 )
 from everlog.aeron.archive.client.connection.idling import Idle
 from everlog.aeron.archive.client.connection.link import Ticket
-from everlog.aeron.archive.client.connection.replay import OpenReplay
-from everlog.aeron.archive.client.errors import timeout
-from everlog.aeron.archive.client.machine import calls
 from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientKeywords, ArchiveClientOptions, with_keywords
 from everlog.aeron.archive.client.recording_events import RecordingEvents
-from everlog.aeron.archive.client.values import ErrorResponse, ReplayParams
-from everlog.aeron.archive.protocol.requests import SourceLocation
+from everlog.aeron.archive.client.values import ErrorResponse
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.aeron.transport.client.publication import ExclusivePublication, Publication
-from everlog.aeron.transport.client.subscription import Subscription
-from everlog.errors import Closed, UsageError
+from everlog.errors import Closed
 
 T = TypeVar("T")
 _log = logging.getLogger("everlog.aeron.archive")
-WHOLE = ReplayParams()
 FOLLOW_S = 0.1
-PendingAnswer = tuple[Ticket[T], threading.Event]
 
 
-class AeronArchive(BlockingRequests):
+class AeronArchive(BlockingStreams):
     """A client of an archive, ours or Aeron's own. Close it, or use it in a ``with`` statement::
 
         with AeronArchive.connect(control_request_channel="aeron:udp?endpoint=archive:8010",
@@ -247,121 +234,6 @@ class AeronArchive(BlockingRequests):
         """Subscribe to the archive's recording events; by default with ``recording_events_channel`` and its stream.
         Raises :class:`UsageError` if no channel is known."""
         return RecordingEvents(self.aeron.add_subscription(*self._core.events_channel(channel, stream_id)))
-
-    # Recording one's own publications
-
-    def add_recorded_publication(self, channel: str, stream_id: int) -> Publication:
-        """Add a publication and record it, and nothing else of its stream. Raises :class:`UsageError` if the
-        publication exists already."""
-        publication = self.aeron.add_publication(channel, stream_id)
-        if not publication.is_original:
-            publication.close()
-            where = f"publication {channel}, stream {stream_id}"
-            raise UsageError(where, message=f"{where} already added")
-        self._record(publication, channel, stream_id)
-        return publication
-
-    def add_recorded_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        """Like :meth:`add_recorded_publication`, exclusive."""
-        publication = self.aeron.add_exclusive_publication(channel, stream_id)
-        self._record(publication, channel, stream_id)
-        return publication
-
-    def _record(self, publication: Publication | ExclusivePublication, channel: str, stream_id: int) -> None:
-        try:
-            self.start_recording(with_session_id(channel, publication.session_id), stream_id, SourceLocation.LOCAL)
-        except BaseException:
-            publication.close()
-            raise
-
-    def stop_recording_of(self, publication: Publication | ExclusivePublication) -> None:
-        """Stop the recording of a publication that was added here. Source: stopRecording(Publication)."""
-        self.stop_recording(with_session_id(publication.channel, publication.session_id), publication.stream_id)
-
-    # Replays
-
-    def start_replay(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> int:
-        """Replay a recording to a channel. Returns the replay session's id, for :meth:`stop_replay`; its low 32 bits
-        are the session id of the replayed stream."""
-        if not is_response_channel(replay_channel):
-            return self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
-        if params.subscription_registration_id is None:
-            raise UsageError("subscription_registration_id", found="none", expected="that of the replay's subscription")
-        return self._replay_over_response(recording_id, replay_channel, replay_stream_id, params)[0]
-
-    def replay(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> Subscription:
-        """Replay a recording, and return a subscription that receives the replay alone. Close it to end the replay."""
-        subscription, _, correlation_id = self._replay(recording_id, replay_channel, replay_stream_id, params)
-        self._core.inbox.unwatch(correlation_id)
-        return subscription
-
-    def replay_messages(
-        self, recording_id: int, replay_channel: str, replay_stream_id: int, params: ReplayParams = WHOLE
-    ) -> ReplayedMessages:
-        """Replay a recording, and return its messages: to iterate over, or in batches that Arrow takes."""
-        subscription, replay_session_id, correlation_id = self._replay(
-            recording_id, replay_channel, replay_stream_id, params
-        )
-        ids, timeout_s = (replay_session_id, correlation_id), self.options.message_timeout_ms / 1000
-        return ReplayedMessages(OpenReplay(subscription, ids, self._core.inbox, self.poll, timeout_s))
-
-    def _replay(
-        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
-    ) -> tuple[Subscription, int, int]:
-        """The subscription, the replay session's id, and the correlation id of the request."""
-        if is_response_channel(channel):
-            subscription = self.aeron.add_subscription(channel, stream_id)
-            chosen = replace(params, subscription_registration_id=subscription.registration_id)
-            try:
-                ids = self._replay_over_response(recording_id, channel, stream_id, chosen)
-            except BaseException:
-                subscription.close()
-                raise
-            return subscription, *ids
-        with self._lock:
-            pending = self._submit(calls.replay(recording_id, channel, stream_id, params))
-            correlation_id = pending[0].correlation_id
-            self._core.inbox.watch(correlation_id)
-        try:
-            replay_session_id = self._finish(pending)
-            try:
-                subscription = self.aeron.add_subscription(replayed_channel(channel, replay_session_id), stream_id)
-            except BaseException:
-                self.stop_replay(replay_session_id)
-                raise
-        except BaseException:
-            self._core.inbox.unwatch(correlation_id)
-            raise
-        return subscription, replay_session_id, correlation_id
-
-    def _replay_over_response(
-        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
-    ) -> tuple[int, int]:
-        """Ask for a replay over a publication of its own: the archive answers to the subscription that it names."""
-        registration_id = params.subscription_registration_id or 0
-        token = self.replay_token(recording_id)
-        call = calls.replay(recording_id, channel, stream_id, params, token)
-        request_channel = self._core.request_channel_for(registration_id)
-        timeout_ns = self.options.message_timeout_ns
-        deadline_ns = time.monotonic_ns() + timeout_ns
-        with self.aeron.add_exclusive_publication(request_channel, self.options.control_request_stream_id) as requests:
-            wake = threading.Event()
-            with self._lock:
-                data, ticket = self._core.submit_elsewhere(call, wake.set)
-            try:
-                while not ticket.done and requests.offer(data) < 0:
-                    if time.monotonic_ns() >= deadline_ns:
-                        raise timeout(call.name, ticket.correlation_id, timeout_ns, was_sent=False)
-                    self.poll()
-                    time.sleep(0.001)
-            except BaseException:
-                self._cancel(ticket)
-                raise
-            return self._finish((ticket, wake)), ticket.correlation_id
 
     # The end
 
