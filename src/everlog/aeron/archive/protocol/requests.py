@@ -37,13 +37,14 @@ class SessionRequest(Message):
 
 @dataclass(frozen=True, slots=True)
 class Connect(Message):
-    """Open a control session, as clients did before :class:`AuthConnect`. ``version`` is the protocol's."""
+    """Open a control session, as clients did before :class:`AuthConnect`. ``version`` is the protocol's, 0 if the
+    client did not say it."""
 
     template_id: ClassVar[int] = 2
     correlation_id: Int64
     response_stream_id: Int32
-    version: Int32
-    response_channel: Text
+    version: Annotated[int, Number("i", since=2)] = 0
+    response_channel: Text = ""
 
 
 @dataclass(frozen=True, slots=True)

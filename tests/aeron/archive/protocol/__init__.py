@@ -1,0 +1,1 @@
+"""The control protocol: layouts of its messages."""
