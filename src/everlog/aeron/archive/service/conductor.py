@@ -122,7 +122,7 @@ class ArchiveConductor:
         """Do a part's work; an error of one part is logged, and the others go on."""
         try:
             return work(now_ns)
-        except EverlogError as error:
+        except Exception as error:
             self._context.on_error(error)
             return 1
 

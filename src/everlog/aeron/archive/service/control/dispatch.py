@@ -20,7 +20,7 @@ from everlog.aeron.archive.service.requester import Requester, Session
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.image import Image
-from everlog.errors import EverlogError, UnknownStream
+from everlog.errors import UnknownStream
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +74,8 @@ class Dispatch:
         except UnknownStream:
             recording_id = getattr(request, "recording_id", NULL_VALUE)
             session.send_error(correlation_id, ErrorCode.UNKNOWN_RECORDING, f"unknown recording id: {recording_id}")
-        except EverlogError as error:
-            session.send_error(correlation_id, ErrorCode.GENERIC, str(error))
+        except Exception as error:  # whatever it is, the client gets an answer and the service goes on
+            session.send_error(correlation_id, ErrorCode.GENERIC, str(error) or type(error).__name__)
             self._on_error(error)
         else:
             if relevant_id is not None:

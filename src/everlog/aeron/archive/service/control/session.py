@@ -39,7 +39,6 @@ from everlog.aeron.archive.service.security.interfaces import Authenticator
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.appending.appenders import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED
-from everlog.errors import EverlogError
 from everlog.time_units import NS_PER_MS
 
 RESEND_INTERVAL_NS = 200 * NS_PER_MS
@@ -143,7 +142,7 @@ class ControlSession:
             return 1
         try:
             return self._work(now_ns)
-        except EverlogError as error:
+        except Exception as error:  # an authenticator's, too
             self.abort(f"failed with exception: {error}")
             raise
 

@@ -99,7 +99,7 @@ class ControlSessions:
             self._now_ns = now_ns
             try:
                 read += image.poll(assembler, FRAGMENT_LIMIT)
-            except EverlogError as error:  # the message counts as read
+            except Exception as error:  # the message counts as read
                 self._context.on_error(error)
                 read += 1
         return read
@@ -122,7 +122,7 @@ class ControlSessions:
         for session, image in list(self._sessions.values()):
             try:
                 done += session.do_work(now_ns)
-            except EverlogError as error:
+            except Exception as error:  # of one session: the others go on
                 self._context.on_error(error)
             if session.is_done:
                 self._close(session, image)
