@@ -81,9 +81,10 @@ class Dispatch:
             if relevant_id is not None:
                 session.send_ok(correlation_id, relevant_id)
 
-    def session_of_token(self, request: asked.Replay | asked.BoundedReplay, now_ns: int) -> Requester | None:
-        """The session that asked for a replay request's token; ``None`` if the token is not valid."""
-        return self._parts.replays.session_for_token(request.replay_token, request.recording_id, now_ns)
+    def session_of_token(self, request: asked.Replay | asked.BoundedReplay, now_ns: int) -> int | None:
+        """The id of the session that asked for a replay request's token; ``None`` if the token is not valid."""
+        found = self._parts.replays.session_for_token(request.replay_token, request.recording_id, now_ns)
+        return None if found is None else found.session_id
 
 
 # Recording
@@ -224,11 +225,13 @@ def _archive_id(call: Call) -> int | None:
 
 
 def _truncate(call: Call) -> int | None:
-    return call.parts.upkeep.truncate(*call.ids, call.request.recording_id, call.request.position)
+    call.parts.upkeep.truncate(*call.ids, call.request.recording_id, call.request.position)
+    return None
 
 
 def _purge_recording(call: Call) -> int | None:
-    return call.parts.upkeep.purge_recording(*call.ids, call.request.recording_id)
+    call.parts.upkeep.purge_recording(*call.ids, call.request.recording_id)
+    return None
 
 
 def _detach(call: Call) -> int | None:
@@ -236,11 +239,13 @@ def _detach(call: Call) -> int | None:
 
 
 def _delete_detached(call: Call) -> int | None:
-    return call.parts.upkeep.delete_detached_segments(*call.ids, call.request.recording_id)
+    call.parts.upkeep.delete_detached_segments(*call.ids, call.request.recording_id)
+    return None
 
 
 def _purge_segments(call: Call) -> int | None:
-    return call.parts.upkeep.purge_segments(*call.ids, call.request.recording_id, call.request.new_start_position)
+    call.parts.upkeep.purge_segments(*call.ids, call.request.recording_id, call.request.new_start_position)
+    return None
 
 
 def _attach(call: Call) -> int | None:
@@ -249,7 +254,8 @@ def _attach(call: Call) -> int | None:
 
 def _migrate(call: Call) -> int | None:
     r = call.request
-    return call.parts.upkeep.migrate_segments(*call.ids, r.source_recording_id, r.target_recording_id)
+    call.parts.upkeep.migrate_segments(*call.ids, r.source_recording_id, r.target_recording_id)
+    return None
 
 
 def _update_channel(call: Call) -> int | None:

@@ -53,8 +53,8 @@ class Handler(Protocol):
     def handle(self, session: ControlSession, request: SessionRequest, image: Image, now_ns: int) -> None:
         """Answer a request of an authenticated session, now or later."""
 
-    def session_of_token(self, request: Replay | BoundedReplay, now_ns: int) -> ControlSession | None:
-        """The session that asked for the token of a replay request; ``None`` if the token is not valid."""
+    def session_of_token(self, request: Replay | BoundedReplay, now_ns: int) -> int | None:
+        """The id of the session that asked for the token of a replay request; ``None`` if it is not valid."""
 
 
 class ControlSessions:
@@ -191,7 +191,8 @@ class ControlSessions:
     def _request(self, image: Image, request: SessionRequest, now_ns: int) -> None:
         session: ControlSession | None
         if isinstance(request, Replay | BoundedReplay) and request.replay_token != NULL_VALUE:
-            session = self._handler.session_of_token(request, now_ns)
+            found = self._sessions.get(self._handler.session_of_token(request, now_ns) or NULL_VALUE)
+            session = None if found is None else found[0]
             if session is None:
                 _log.warning("unknown session or token timeout for a replay of recording %d", request.recording_id)
                 return
