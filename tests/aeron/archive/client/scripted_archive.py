@@ -37,8 +37,8 @@ class ScriptedArchive:
         self.script = script
         self.version = version
         self.received: list[Message] = []
-        self._aeron = Aeron.connect(folder, idle_sleep_ns=1_000_000)
-        self._requests = self._aeron.add_subscription(CONTROL, STREAM)
+        self.aeron = Aeron.connect(folder, idle_sleep_ns=1_000_000)
+        self._requests = self.aeron.add_subscription(CONTROL, STREAM)
         self._responses: dict[int, ExclusivePublication] = {}
         self._next_session = 1
         self._commands: list[Callable[[], object]] = []
@@ -58,8 +58,8 @@ class ScriptedArchive:
         self.received.append(message)
         if isinstance(message, AuthConnect):
             session_id, self._next_session = self._next_session, self._next_session + 1
-            stream = self._aeron.add_exclusive_publication(message.response_channel, message.response_stream_id)
-            self._aeron.wait_until(lambda: stream.is_connected)
+            stream = self.aeron.add_exclusive_publication(message.response_channel, message.response_stream_id)
+            self.aeron.wait_until(lambda: stream.is_connected)
             self._responses[session_id] = stream
             self.send(ControlResponse(session_id, message.correlation_id, session_id, ResponseCode.OK, self.version))
         elif isinstance(message, ArchiveId):
@@ -104,7 +104,7 @@ class ScriptedArchive:
         # One by one: what a closed client leaves to its driver stays joined until the driver's next look at clients.
         for stream in (*self._responses.values(), self._requests):
             stream.close()
-        self._aeron.close()
+        self.aeron.close()
 
 
 @contextmanager

@@ -17,13 +17,23 @@ from everlog.aeron.archive.client import (
     ErrorCode,
     RecordingSignal,
     RecordingSignalEvent,
+    ReplayParams,
     SessionLost,
 )
-from everlog.aeron.archive.protocol.requests import CloseSession, KeepAlive, SessionRequest, StopReplay
+from everlog.aeron.archive.protocol.requests import (
+    CloseSession,
+    KeepAlive,
+    RecordingPosition,
+    Replay,
+    SessionRequest,
+    StartPosition,
+    StopPosition,
+    StopReplay,
+)
 from everlog.aeron.archive.protocol.responses import ControlResponse, Ping, ResponseCode
 from everlog.aeron.messages import Message
-from everlog.aeron.transport.client import Aeron
-from everlog.errors import Closed, UsageError
+from everlog.aeron.transport.client import Aeron, ExclusivePublication
+from everlog.errors import Closed, DataLost, UsageError
 from tests.aeron.archive.client.scripted_archive import ScriptedArchive, ok
 
 Connect = Callable[..., AeronArchive]
@@ -264,3 +274,87 @@ def test_the_end_of_the_aeron_client_is_a_lost_session(archive: ScriptedArchive,
     with pytest.raises((SessionLost, Closed)):
         client.start_position(5)
     client.close()
+
+
+# Replays
+
+
+def test_an_older_archive_is_told_how_much_to_replay(archive: ScriptedArchive, connect: Connect) -> None:
+    positions = {StartPosition: 64, RecordingPosition: -1, StopPosition: 256}
+
+    def script(archive: ScriptedArchive, message: Message) -> None:
+        if isinstance(message, SessionRequest):
+            archive.answer(message, positions.get(type(message), 5))
+
+    archive.script, archive.version = script, 1 << 16 | 11 << 8
+    client = connect()
+    assert client.archive_version == (1, 11, 0)
+    assert client.start_replay(3, "aeron:ipc", 40) == 5
+    assert client.start_replay(3, "aeron:ipc", 40, ReplayParams(position=128)) == 5
+    assert client.start_replay(3, "aeron:ipc", 40, ReplayParams(follow=True)) == 5
+    replays = [message for message in archive.received if isinstance(message, Replay)]
+    assert [(each.position, each.length) for each in replays] == [(64, 192), (128, 128), (-1, -1)]
+
+
+def test_a_newer_archive_is_left_to_find_out(archive: ScriptedArchive, connect: Connect) -> None:
+    connect().start_replay(3, "aeron:ipc", 40)
+    (replay,) = (message for message in archive.received if isinstance(message, Replay))
+    assert (replay.position, replay.length) == (-1, -2)
+
+
+def replaying(archive: ScriptedArchive, act: Callable[[ExclusivePublication], object]) -> None:
+    """Answer a replay with a stream of the archive's own, on which ``act`` does something once it is received."""
+
+    def script(archive: ScriptedArchive, message: Message) -> None:
+        if not isinstance(message, Replay):
+            return
+        stream = archive.aeron.add_exclusive_publication(message.replay_channel, message.replay_stream_id)
+        archive.answer(message, 7 << 32 | stream.session_id & 0xFFFFFFFF)
+        archive.aeron.wait_until(lambda: stream.is_connected)
+        act(stream)
+
+    archive.script = script
+
+
+def test_a_replay_ends_with_its_stream(archive: ScriptedArchive, connect: Connect) -> None:
+    def act(stream: ExclusivePublication) -> None:
+        for payload in (b"one", b"x" * 5000, b""):
+            stream.send(payload)
+        stream.close()
+
+    replaying(archive, act)
+    client = connect()
+    with client.replay_messages(3, "aeron:ipc", 40) as replay:
+        assert replay.replay_session_id >> 32 == 7
+        assert [payload for payload, _ in replay] == [b"one", b"x" * 5000, b""]
+    with client.replay_messages(3, "aeron:ipc", 40) as replay:
+        assert sum(batch.row_count for batch in replay.batches()) == 3
+
+
+def test_a_replay_that_breaks_off_is_not_taken_for_a_whole_one(archive: ScriptedArchive, connect: Connect) -> None:
+    def act(stream: ExclusivePublication) -> None:
+        stream.send(b"one")
+        stream.revoke()
+
+    replaying(archive, act)
+    with connect().replay_messages(3, "aeron:ipc", 40) as replay, pytest.raises(DataLost, match="ended early"):
+        list(replay)
+
+
+def test_a_replay_that_fails_raises_the_archives_error(archive: ScriptedArchive, connect: Connect) -> None:
+    def script(archive: ScriptedArchive, message: Message) -> None:
+        if isinstance(message, Replay):
+            archive.answer(message, 5)
+            archive.answer(message, 16, ResponseCode.ERROR, "unexpected end of recording")
+
+    archive.script = script
+    client = connect()
+    with client.replay_messages(3, "aeron:ipc", 40) as replay, pytest.raises(ArchiveError, match="unexpected end"):
+        list(replay)
+    assert client.poll_for_error_response() is None
+
+
+def test_a_replay_that_never_arrives_times_out(connect: Connect) -> None:
+    client = connect(message_timeout_ms=200)
+    with client.replay_messages(3, "aeron:ipc", 40) as replay, pytest.raises(ArchiveTimeout, match="did not arrive"):
+        list(replay)

@@ -136,6 +136,12 @@ class AsyncAeronArchive(AsyncStreams):
         return self._core.link.session.archive_id
 
     @property
+    def archive_version(self) -> tuple[int, int, int]:
+        """The archive's protocol version, for example ``(1, 12, 0)``. An older one passes over requests that it does
+        not know, so that they time out. Raises :class:`Closed`."""
+        return self._core.archive_version
+
+    @property
     def lost_sessions(self) -> tuple[SessionRecord, ...]:
         """The sessions that were lost, oldest first, with what became of their last requests."""
         return self._core.lost_sessions

@@ -110,6 +110,7 @@ class AsyncStreams(AsyncRequests):
     ) -> int:
         """Replay a recording to a channel. Returns the replay session's id, for :meth:`stop_replay`; its low 32 bits
         are the session id of the replayed stream."""
+        params = await self._with_length(recording_id, params)
         if not is_response_channel(replay_channel):
             return await self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
         if params.subscription_registration_id is None:
@@ -132,10 +133,21 @@ class AsyncStreams(AsyncRequests):
         timeout_s = self.options.message_timeout_ms / 1000
         return AsyncReplayedMessages(OpenReplay(subscription, (ids[0], ids[1]), self._core.inbox, self.poll, timeout_s))
 
+    async def _with_length(self, recording_id: int, params: ReplayParams) -> ReplayParams:
+        """The parameters with the length up to what is recorded now, for an archive that has to be told."""
+        if not self._core.is_length_needed(params):
+            return params
+        start = await self.start_position(recording_id) if params.position is None else params.position
+        end = await self.recording_position(recording_id)
+        if end is None:
+            end = await self.stop_position(recording_id)
+        return replace(params, position=start, length=max(0, (start if end is None else end) - start))
+
     async def _replay(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
     ) -> tuple[Subscription, int, int]:
         """The subscription, the replay session's id, and the correlation id of the request."""
+        params = await self._with_length(recording_id, params)
         if is_response_channel(channel):
             subscription = await self.aeron.async_add_subscription(channel, stream_id)
             chosen = replace(params, subscription_registration_id=subscription.registration_id)

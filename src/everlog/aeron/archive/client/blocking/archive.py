@@ -132,6 +132,12 @@ class AeronArchive(BlockingStreams):
         return self._core.link.session.archive_id
 
     @property
+    def archive_version(self) -> tuple[int, int, int]:
+        """The archive's protocol version, for example ``(1, 12, 0)``. An older one passes over requests that it does
+        not know, so that they time out. Raises :class:`Closed`."""
+        return self._core.archive_version
+
+    @property
     def lost_sessions(self) -> tuple[SessionRecord, ...]:
         """The sessions that were lost, oldest first, with what became of their last requests."""
         with self._lock:
@@ -172,7 +178,7 @@ class AeronArchive(BlockingStreams):
                     wake.wait(FOLLOW_S)
                     wake.clear()
         finally:
-            self._turns.forget()
+            self._turns.forget(wake)
 
     def _poll_until(self, is_done: Callable[[], bool]) -> None:
         idle = Idle()

@@ -12,16 +12,16 @@ class PollTurns:
         self._lock = threading.Lock()
         self._leader: int | None = None
         self._depth = 0
-        self._waiting: dict[int, threading.Event] = {}
+        self._waiting: dict[threading.Event, None] = {}
 
     def take(self, wake: threading.Event) -> bool:
         """Take the turn; if another thread has it, return false: ``wake`` is set when that changes."""
         me = threading.get_ident()
         with self._lock:
             if self._leader not in (None, me):
-                self._waiting[me] = wake
+                self._waiting[wake] = None
                 return False
-            self._waiting.pop(me, None)
+            self._waiting.pop(wake, None)
             self._leader = me
             self._depth += 1
             return True
@@ -33,12 +33,16 @@ class PollTurns:
             if self._depth:
                 return
             self._leader = None
-            if self._waiting:
-                self._waiting.pop(next(iter(self._waiting))).set()
+            self._wake_next()
 
-    def forget(self) -> None:
-        """This thread no longer waits. If it was to have the turn, another one gets it."""
+    def _wake_next(self) -> None:
+        if self._leader is None and self._waiting:
+            wake = next(iter(self._waiting))
+            del self._waiting[wake]
+            wake.set()
+
+    def forget(self, wake: threading.Event) -> None:
+        """A thread no longer waits. If it was to have the turn, another one gets it."""
         with self._lock:
-            self._waiting.pop(threading.get_ident(), None)
-            if self._leader is None and self._waiting:
-                self._waiting.pop(next(iter(self._waiting))).set()
+            self._waiting.pop(wake, None)
+            self._wake_next()

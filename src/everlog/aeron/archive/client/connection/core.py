@@ -15,7 +15,7 @@ from everlog.aeron.archive.client.errors import lost
 from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientOptions
-from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse
+from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse, ReplayParams
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.errors import Closed, StoreUnavailable, UsageError
@@ -24,6 +24,8 @@ T = TypeVar("T")
 MAX_LOST_SESSIONS = 16
 DEFAULT_NAME = "archive-client"
 REPLAY_TERM_LENGTH = 64 << 10
+VERSION_WITH_STOP_LENGTH = 1 << 16 | 12 << 8
+"""Archives of earlier protocol versions refuse a replay without an end that does not follow the recording."""
 
 
 class ClientState(Enum):
@@ -90,6 +92,12 @@ class ClientCore:
             self._link.close()
         self._link = link
 
+    @property
+    def archive_version(self) -> tuple[int, int, int]:
+        """The archive's protocol version."""
+        version = self.link.session.version
+        return version >> 16, version >> 8 & 0xFF, version & 0xFF
+
     def submit(self, call: Call[T], on_done: Callable[[], object] | None = None) -> Ticket[T]:
         """Start a request on the current session."""
         return self.link.submit(call, self.aeron.next_correlation_id(), time.monotonic_ns(), on_done)
@@ -121,6 +129,11 @@ class ClientCore:
         if loss is None:
             return None
         return ErrorResponse(NULL_VALUE, StoreUnavailable("archive", found=f"not connected: {loss}"))
+
+    def is_length_needed(self, params: ReplayParams) -> bool:
+        """Whether a replay must say its length, since the archive is too old to know what is recorded without it."""
+        is_open = params.length is None and not params.follow
+        return is_open and self.link.session.version < VERSION_WITH_STOP_LENGTH
 
     def request_channel_for(self, subscription_registration_id: int) -> str:
         """The channel of a publication over which a replay to a response channel is asked for."""
