@@ -19,6 +19,7 @@ import io.aeron.driver.ThreadingMode;
 import io.aeron.logbuffer.FragmentHandler;
 import io.aeron.logbuffer.Header;
 import io.aeron.security.Authenticator;
+import io.aeron.security.CredentialsSupplier;
 import io.aeron.security.SessionProxy;
 import java.io.BufferedReader;
 import java.io.File;
@@ -52,10 +53,14 @@ import org.agrona.concurrent.UnsafeBuffer;
  * <p>Everything goes through IPC, so that no two processes fight for a port; with control=CHANNEL the archive serves
  * others by UDP, too. events=CHANNEL publishes recording events. With password=TEXT clients that send credentials are
  * challenged.
+ *
+ * <p>With archive=CHANNEL no archive is started: it is a client of one that serves on that channel, by the driver in the
+ * driver's folder; answers=CHANNEL and credentials=TEXT are its own.
  */
 public final class ArchivePeer
 {
     private static final String CONTROL = "aeron:ipc?term-length=64k";
+    private static final int SERVICE_STREAM = 10;
     private static final int REQUESTS_STREAM = 90_001; // far from those that are recorded
     private static final int RESPONSES_STREAM = 90_002;
     private static final int REPLAY_STREAM = 90_003;
@@ -99,15 +104,17 @@ public final class ArchivePeer
 
     private ArchivePeer(final File folder, final String driverFolder, final Map<String, String> options)
     {
-        driver = launch(folder, driverFolder, options);
+        final boolean isClient = options.containsKey("archive");
+        driver = isClient ? () -> {} : launch(folder, driverFolder, options);
         aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(driverFolder));
         archive = AeronArchive.connect(new AeronArchive.Context()
             .aeron(aeron)
             .messageTimeoutNs(TIMEOUT_NS)
-            .controlRequestChannel(CONTROL)
-            .controlRequestStreamId(REQUESTS_STREAM)
-            .controlResponseChannel(CONTROL)
+            .controlRequestChannel(isClient ? options.get("archive") : CONTROL)
+            .controlRequestStreamId(isClient ? SERVICE_STREAM : REQUESTS_STREAM)
+            .controlResponseChannel(options.getOrDefault("answers", CONTROL))
             .controlResponseStreamId(RESPONSES_STREAM)
+            .credentialsSupplier(new SaidCredentials(options.getOrDefault("credentials", "")))
             .recordingSignalConsumer((session, correlation, recording, subscription, position, signal) ->
             {
                 OUT.println("signal " + signal + " " + recording + " " + position);
@@ -215,6 +222,20 @@ public final class ArchivePeer
             {
                 session.reject();
             }
+        }
+    }
+
+    /** The same credentials for each question. */
+    private record SaidCredentials(String text) implements CredentialsSupplier
+    {
+        public byte[] encodedCredentials()
+        {
+            return text.getBytes(StandardCharsets.US_ASCII);
+        }
+
+        public byte[] onChallenge(final byte[] challenge)
+        {
+            return encodedCredentials();
         }
     }
 

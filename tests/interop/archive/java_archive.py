@@ -49,7 +49,9 @@ class ArchiveOptions:
     ``forgets_owner`` removes the mark file that a killed owner left, which otherwise keeps others out for 10 s.
     ``driver_folder``: of a media driver that runs already; by default the archive starts one. ``control_channel``: UDP,
     for other clients beside :data:`LOCAL_CONTROL`. ``events_channel``: of recording events. ``password``: what clients
-    that send the credentials ``first`` must answer to the challenge ``who are you?``."""
+    that send the credentials ``first`` must answer to the challenge ``who are you?``. ``archive``: control channel of
+    an archive that serves by the driver in ``driver_folder``: none is started, the process is only a client, with
+    ``answers`` as channel for the answers, and ``credentials``."""
 
     segment_bytes: int = 128 << 10
     term_bytes: int = 64 << 10
@@ -62,6 +64,9 @@ class ArchiveOptions:
     control_channel: str | None = None
     events_channel: str | None = None
     password: str | None = None
+    archive: str | None = None
+    answers: str | None = None
+    credentials: str | None = None
 
     def arguments(self) -> list[str]:
         """For ``ArchivePeer.java``."""
@@ -75,6 +80,7 @@ class ArchiveOptions:
         if self.driver_folder is not None:
             found.append("external-driver=true")
         chosen = {"control": self.control_channel, "events": self.events_channel, "password": self.password}
+        chosen |= {"archive": self.archive, "answers": self.answers, "credentials": self.credentials}
         found += [f"{name}={value}" for name, value in chosen.items() if value is not None]
         return found
 
