@@ -75,7 +75,7 @@ def test_what_it_records_is_replayed_to_it(client: JavaArchive, server: ArchiveS
     assert names == [("START", 0), ("STOP", recorded.end)]
     server.close()
     store = everlog.open_store(tmp_path / "archive")
-    assert [len(record.payload) for record in store.records(str(recorded.recording_id))] == [
+    assert [len(record.payload) for record in store.read(str(recorded.recording_id))] == [
         length for length, _, _ in messages.rows()
     ]
 
@@ -143,9 +143,7 @@ def test_it_migrates(client: JavaArchive) -> None:
         (lambda client: client.replay(0, position=33), "requested replay start position=33 is not a multiple"),
     ],
 )
-def test_refusals_have_the_texts_it_knows(
-    client: JavaArchive, act: Callable[[JavaArchive], object], text: str
-) -> None:
+def test_refusals_have_the_texts_it_knows(client: JavaArchive, act: Callable[[JavaArchive], object], text: str) -> None:
     client.record(CHANNEL, 1010, Messages(seed=7, count=10))
     with pytest.raises(PeerError, match=text):
         act(client)

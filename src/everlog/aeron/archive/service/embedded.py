@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ from everlog.aeron.archive.service.counters import (
     archive_key,
     archive_label,
 )
+from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.writing.ownership import ServiceAddress
@@ -30,6 +32,8 @@ from everlog.runtime.agent_runner import AgentRunner
 from everlog.runtime.idle import idle_strategy
 
 THREAD = "archive-conductor"
+ERRORS_IN_A_PERIOD, PERIOD_S = 20, 10.0
+"""How many errors are logged within a period at most."""
 _log = logging.getLogger("everlog.aeron.archive")
 
 
@@ -55,6 +59,7 @@ class EmbeddedArchive:
         self._settings = settings = settings or ArchiveSettings()
         self._on_end = on_end
         self._ended = threading.Event()
+        self._limit = LineLimit(ERRORS_IN_A_PERIOD, PERIOD_S)
         with ExitStack() as opened:
             aeron = Aeron.connect(driver_folder, use_invoker=True, client_name=_client_name(settings.archive_id))
             opened.callback(aeron.close)
@@ -118,10 +123,15 @@ class EmbeddedArchive:
         return Archive.create(LocalWritableStorage(self.folder), options, exist_ok=True, address=address)
 
     def _note(self, error: BaseException) -> None:
-        """Log an error that no client can be told of."""
-        _log.error("archive %s: %s", self.folder, error, exc_info=not isinstance(error, EverlogError))
+        """Log an error that no client can be told of. A client that sends rubbish does not fill the log."""
         if not self._errors.is_closed:
             self._errors.add()
+        left_out = self._limit.take(time.monotonic())
+        if left_out is None:
+            return
+        if left_out:
+            _log.error("archive %s: %d more errors were not logged", self.folder, left_out)
+        _log.error("archive %s: %s", self.folder, error, exc_info=not isinstance(error, EverlogError))
 
     def _on_error(self, error: Exception) -> None:
         """An error that ended a duty cycle: without its driver, the service can't go on."""
