@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from everlog.errors import StoreUnavailable
 
+NULL_VALUE = -1
+
 
 class ArchiveTimeout(StoreUnavailable):
     """The archive did not answer in time. ``was_sent`` says whether the request may have been done."""
@@ -28,17 +30,21 @@ class SessionLost(StoreUnavailable):
 def timeout(name: str, correlation_id: int, timeout_ns: int, *, was_sent: bool) -> ArchiveTimeout:
     """The error for a request without an answer."""
     found = f"no answer within {timeout_ns / 1e9:g} s" if was_sent else f"not sent within {timeout_ns / 1e9:g} s"
-    error = ArchiveTimeout(f"{name}, correlation id {correlation_id}", found=found, hint=_hint(was_sent=was_sent))
+    error = ArchiveTimeout(_where(name, correlation_id), found=found, hint=_hint(was_sent=was_sent))
     error.was_sent = was_sent
     return error
 
 
 def lost(name: str, correlation_id: int, reason: str, *, was_sent: bool) -> SessionLost:
-    """The error for a request of a session that has ended."""
-    where = f"{name}, correlation id {correlation_id}"
-    error = SessionLost(where, found=f"the session with the archive is lost: {reason}", hint=_hint(was_sent=was_sent))
+    """The error for a request of a session that has ended; the correlation id is -1 if it was not even made."""
+    found = f"the session with the archive is lost: {reason}"
+    error = SessionLost(_where(name, correlation_id), found=found, hint=_hint(was_sent=was_sent))
     error.was_sent = was_sent
     return error
+
+
+def _where(name: str, correlation_id: int) -> str:
+    return name if correlation_id == NULL_VALUE else f"{name}, correlation id {correlation_id}"
 
 
 def _hint(*, was_sent: bool) -> str:

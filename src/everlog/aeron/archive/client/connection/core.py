@@ -18,7 +18,7 @@ from everlog.aeron.archive.client.options import ArchiveClientOptions
 from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse, ReplayParams
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.errors import Closed, StoreUnavailable, UsageError
+from everlog.errors import Closed, UsageError
 
 T = TypeVar("T")
 MAX_LOST_SESSIONS = 16
@@ -128,7 +128,7 @@ class ClientCore:
         loss = self.link.session.loss
         if loss is None:
             return None
-        return ErrorResponse(NULL_VALUE, StoreUnavailable("archive", found=f"not connected: {loss}"))
+        return ErrorResponse(NULL_VALUE, lost("poll", NULL_VALUE, loss, was_sent=False))
 
     def is_length_needed(self, params: ReplayParams) -> bool:
         """Whether a replay must say its length, since the archive is too old to know what is recorded without it."""

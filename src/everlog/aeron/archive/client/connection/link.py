@@ -162,7 +162,7 @@ class ControlLink:
         is_open = self.session.loss is None
         self._events += self.session.lose("it was closed")
         if is_open and self._publication.is_connected:
-            self._publication.offer(encode(CloseSession(self.session.session_id)))
+            self._offer(encode(CloseSession(self.session.session_id)))
         self._publication.close()
         self._subscription.close()
         while self._events:
