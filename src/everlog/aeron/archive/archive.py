@@ -194,6 +194,10 @@ class Archive:
         """The open replays."""
         return self._replays
 
+    def check(self) -> None:
+        """Raises :class:`StoreUnavailable` if the folder is no longer this archive's own."""
+        self._ownership.check()
+
     # Recording
 
     def start_recording(
@@ -299,7 +303,7 @@ class Archive:
         recorded for ``timeout_s``. Raises :class:`UnknownStream`, :class:`UsageError` for a position outside of it.
         """
         with self._lock:
-            self._check()
+            self.check()
             return self._replays.replay(recording_id, position, length, follow=follow, timeout_s=timeout_s)
 
     # Maintenance
@@ -353,22 +357,19 @@ class Archive:
     def listen(self, callback: Callback) -> Callable[[], None]:
         """Call ``callback`` with each event (:mod:`everlog.aeron.archive.recording.events`), in the thread in which it
         happens. Return a function that stops the calls."""
-        self._check()
+        self.check()
         self._events.listen(callback)
         self._recordings.report_progress()
         return lambda: self._events.forget(callback)
 
     def events(self) -> EventStream:
         """The events from now on, to iterate over in a thread."""
-        self._check()
+        self.check()
         stream = self._events.stream()
         self._recordings.report_progress()
         return stream
 
     # The end
-
-    def _check(self) -> None:
-        self._ownership.check()
 
     def close(self) -> None:
         """Stop all recordings and give the folder back; a second call does nothing. Raises the first error of a

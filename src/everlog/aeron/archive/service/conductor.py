@@ -54,11 +54,13 @@ class ArchiveConductor:
         self._is_cut_off_told = False
         self._recordings = RecordingService(context)
         self._replays = ReplayService(context, self._recordings)
+        upkeep = Upkeep(context, self._recordings, self._replays, self._running.append)
+        self._recordings.refuse_while_deleting(upkeep.is_deleting)
         parts = Parts(
             recordings=self._recordings,
             replays=self._replays,
             queries=Queries(context, self._recordings),
-            upkeep=Upkeep(context, self._recordings, self._replays, self._running.append),
+            upkeep=upkeep,
             add_session=self._running.append,
             archive_id=context.archive_id,
         )

@@ -81,9 +81,6 @@ class CatalogWriter:
         self._storage = storage
         self._options = options
         self._is_closed = False
-        self._load(file, catalog)
-
-    def _load(self, file: WritableFile, catalog: Catalog) -> None:
         self._file = file
         self.alignment = catalog.alignment
         self.version = catalog.header.version
@@ -228,29 +225,38 @@ class CatalogWriter:
 
     def replace_channels(self, recording_id: int, stripped_channel: str, original_channel: str) -> None:
         """Change a recording's channels. The entries behind it move if its length changes, so the whole catalog is
-        written anew and takes the old one's place at once: a crash leaves the old catalog or the new one. Raises
-        :class:`UsageError` for a text that is not ASCII, :class:`LimitExceeded` for one that is too long,
-        :class:`WriteFailed`; nothing is changed then."""
+        written anew and then takes the old one's place.
+
+        A crash before the new one has its name leaves the old catalog, and so does a power cut until the folder is
+        synced; after that the new one is there. Raises :class:`UsageError` for a text that is not ASCII,
+        :class:`LimitExceeded` if the catalog would become too long, :class:`WriteFailed`; nothing is changed then,
+        except that the change stands if only the sync of the folder failed."""
         entry = self.entry(recording_id)
         start = self._offsets[recording_id]
         after = start + align(DescriptorHeader.size + entry.length, self.alignment)
         descriptor = replace(Descriptor.of(entry), stripped_channel=stripped_channel, original_channel=original_channel)
         kind = self._options.checksum if self._options.checksum != "none" else kind_of(entry) or "none"
         changed = encode_entry(descriptor, entry.state, kind, self.alignment)
-        end = self._end + len(changed) - (after - start)
+        shift = len(changed) - (after - start)
+        end = self._end + shift
         if end > catalog_file.MAX_USED_BYTES:
             raise too_large(end)
         used = bytes(self._file.read_at(0, self._end))
-        data = used[:start] + changed + used[after:]
-        self._storage.publish(
-            CATALOG_NAME, data.ljust(self._capacity_for(end), b"\0"), replace=True, mode=0o644, sync=True
-        )
-        catalog, fault = load_catalog(self._storage)
-        if catalog is None:
-            raise CorruptData(CATALOG_NAME, found=None if fault is None else fault.found)
+        capacity = self._capacity_for(end)
+        data = (used[:start] + changed + used[after:]).ljust(capacity, b"\0")
+        self._storage.publish(CATALOG_NAME, data, replace=True, mode=0o644)
         old = self._file
-        self._load(self._storage.open_writable(CATALOG_NAME), catalog)
-        old.close()
+        try:
+            self._file = self._storage.open_writable(CATALOG_NAME)
+        finally:
+            old.close()  # it has no name any more: if there is no other file, later writes must fail, not be lost
+        for other, offset in self._offsets.items():
+            if offset > start:
+                self._offsets[other] = offset + shift
+        self._remember(recording_id, start, changed)
+        self._end = self._dirty_end = end
+        self.capacity = capacity
+        self._storage.sync_folder()
 
     def set_checksum(self, recording_id: int) -> None:
         """Write an entry's checksum of the kind in the options; 0 for ``none``. Raises :class:`WriteFailed`."""

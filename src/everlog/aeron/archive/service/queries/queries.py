@@ -8,7 +8,7 @@ from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.queries.listing import RecordingListing
+from everlog.aeron.archive.service.queries.listing import RecordingAnswer, RecordingListing
 from everlog.aeron.archive.service.requester import Requester, Session
 from everlog.aeron.frames.constants import NULL_POSITION
 
@@ -113,7 +113,7 @@ class Queries:
         except ArchiveError:
             requester.send_unknown_recording(correlation_id, recording_id)
             return None
-        return RecordingListing(self._context.archive.catalog, requester, correlation_id, recording_id, 1)
+        return RecordingAnswer(self._context.archive.catalog, requester, correlation_id, recording_id)
 
 
 _STREAM_ID = 12

@@ -113,6 +113,8 @@ def attaching(state: RecordingState, inspect: Inspect, folder: str) -> ArchiveEr
         if content.header.stream_id != recording.stream_id:
             text = f"stream id does not match: actual={content.header.stream_id} expected={recording.stream_id}"
             return refusal(state.where, text)
+        if content.fault is not None:
+            return None  # the original does not look at the frames behind the first one
         base -= length
     return None
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from everlog.aeron.archive.folder.boundaries import is_frame_boundary
 from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.maintenance import maintenance, migration
-from everlog.aeron.archive.maintenance.changes import Change, Remove
+from everlog.aeron.archive.maintenance.changes import Change, CutTo, Remove
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState, SegmentContent
 from everlog.aeron.archive.maintenance.segment_changes import Application, apply, inspect_segment
 from everlog.aeron.archive.recording.events import RecordingSignal
@@ -113,8 +113,9 @@ class Upkeep:
         self._delete(requester, correlation_id, recording_id, change)
 
     def attach_segments(self, requester: Requester, correlation_id: int, recording_id: int) -> int:
-        """Attach the files before a recording's start."""
+        """Attach the files before a recording's start, unless such files are being deleted."""
         state = self._state(recording_id)
+        self._require_no_deletion(recording_id)
         try:
             change = maintenance.attach_segments(state, self._inspect)
         except ArchiveError as error:
@@ -129,7 +130,8 @@ class Upkeep:
             change = migration.migrate_segments(source, target, self._inspect)
         except ArchiveError as error:
             raise refusals.migration(source, target, self._context.archive.path) or error from error
-        self._require_no_deletion(source_id)
+        for recording_id in (source_id, target_id):
+            self._require_no_deletion(recording_id)
         self._apply(change)
         requester.send_ok(correlation_id, change.count)
         if change.signals:
@@ -142,6 +144,7 @@ class Upkeep:
             requester.send_unknown_recording(correlation_id, recording_id)
             return None
         stripped_channel = stripped(ChannelUri.parse(channel))
+        archive.check()
         with archive.lock:
             archive.catalog.replace_channels(recording_id, stripped_channel, channel)
         return 0
@@ -149,6 +152,7 @@ class Upkeep:
     # Parts
 
     def _state(self, recording_id: int) -> RecordingState:
+        self._context.archive.check()
         recording = known_recording(self._context, recording_id)
         replays = [ReplayState(r.segment_base, r.segment_base) for r in self._replays.replays_of(recording_id)]
         recorded = self._active.recorded_position(recording_id)
@@ -185,13 +189,12 @@ class Upkeep:
         if run.is_done:
             self._signal(requester, correlation_id, recording_id)
             return
-        names = [parse_segment_name(step.file) for step in change.steps if isinstance(step, Remove)]
         deletion = Deletion(
             recording_id,
             run,
             requester,
             correlation_id,
-            highest=max((name[1] for name in names if name is not None), default=0),
+            highest=_highest(change),
             is_ready=lambda: not change.ends_replays or not self._replays.replays_of(recording_id),
             end=self._end,
             on_error=self._context.on_error,
@@ -210,3 +213,10 @@ class Upkeep:
 
     def _signal(self, requester: Requester, correlation_id: int, recording_id: int) -> None:
         requester.send_signal(correlation_id, recording_id, NULL_ID, NULL_POSITION, RecordingSignal.DELETE)
+
+
+def _highest(change: Change) -> int:
+    """The position from which on nothing stays, or the beginning of the last file that goes."""
+    names = [parse_segment_name(step.file) for step in change.steps if isinstance(step, Remove)]
+    cuts = [step.position for step in change.steps if isinstance(step, CutTo)]
+    return max([name[1] for name in names if name is not None] + cuts, default=0)
