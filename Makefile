@@ -1,4 +1,4 @@
-# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
+# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-archive-service | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 # What is compiled, and what came out of it.
 LIST_SOURCES := find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.so' | LC_ALL=C sort
 
-.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
+.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-archive-service bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
 
 setup: $(SETUP) $(BUILT)
 
@@ -91,6 +91,10 @@ bench-jlog: setup
 # Beside the real Aeron Archive, whose jar Maven downloads to ~/.cache/everlog-interop.
 bench-archive: setup
 	$(BIN)/python -m benchmarks archive
+
+# The live archive beside the real one, both with a client in Java.
+bench-archive-service: setup
+	$(BIN)/python -m benchmarks archive_service
 
 # Beside the real Aeron's client and media driver, of the same jar.
 bench-transport: setup

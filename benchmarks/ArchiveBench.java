@@ -7,6 +7,7 @@ import io.aeron.archive.Archive;
 import io.aeron.archive.ArchiveThreadingMode;
 import io.aeron.archive.ArchivingMediaDriver;
 import io.aeron.archive.client.AeronArchive;
+import io.aeron.archive.client.RecordingDescriptorConsumer;
 import io.aeron.archive.codecs.RecordingSignal;
 import io.aeron.archive.codecs.SourceLocation;
 import io.aeron.archive.status.RecordingPos;
@@ -18,9 +19,11 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
 import org.agrona.CloseHelper;
 import org.agrona.concurrent.IdleStrategy;
 import org.agrona.concurrent.UnsafeBuffer;
@@ -34,13 +37,25 @@ import org.agrona.concurrent.status.CountersReader;
  * segment bytes. On stdin come {@code record PAYLOAD_BYTES MESSAGES} and {@code replay PAYLOAD_BYTES MESSAGES}; each is
  * answered with {@code ok POSITION_BYTES MESSAGES SECONDS} or {@code error ...}. What {@code record} made is deleted
  * after it; what {@code replay} needs is recorded before it, outside the time, and kept for the next one alike.
+ * {@code start COUNT}, {@code first COUNT} and {@code list COUNT} are answered with the median seconds of a
+ * start-recording until its answer, of a replay until its first message, and of a list of 1,000 recordings. With the
+ * driver's threading mode EXTERNAL it is a client of an archive that serves already by the driver in that folder.
  */
 public final class ArchiveBench
 {
+    private static final String EXTERNAL = "EXTERNAL";
+    private static final int CONTROL_STREAM = 10;
     private static final String CONTROL = "aeron:ipc?term-length=64k";
     private static final String CHANNEL = "aeron:ipc";
     private static final int STREAM = 1_001;
     private static final int REPLAY_STREAM = 1_002;
+    private static final int IDLE_STREAM = 1_003;
+    private static final int KEPT_BYTES = 1024;
+    private static final long KEPT_MESSAGES = 10_000;
+    private static final int LISTED = 1_000;
+    private static final String SMALL_CHANNEL = "aeron:ipc?term-length=64k";
+    private static final RecordingDescriptorConsumer NO_DESCRIPTOR =
+        (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> {};
     private static final int FRAGMENTS_OF_A_POLL = 256;
     private static final long WAIT_NS = TimeUnit.SECONDS.toNanos(120);
     private static final long NONE = -1;
@@ -61,6 +76,7 @@ public final class ArchiveBench
     private int keptPayloadBytes;
     private long deletedRecording = NONE;
     private long seen;
+    private long listed;
 
     public static void main(final String[] arguments) throws IOException
     {
@@ -73,11 +89,17 @@ public final class ArchiveBench
             final String[] words = line.split(" ");
             try
             {
-                final int payloadBytes = Integer.parseInt(words[1]);
-                final long messages = Long.parseLong(words[2]);
-                System.out.println(
-                    words[0].equals("record") ?
-                    bench.recordOnly(payloadBytes, messages) : bench.replay(payloadBytes, messages));
+                final int first = Integer.parseInt(words[1]);
+                final long messages = words.length > 2 ? Long.parseLong(words[2]) : 0;
+                System.out.println(switch (words[0])
+                {
+                    case "record" -> bench.recordOnly(first, messages);
+                    case "replay" -> bench.replay(first, messages);
+                    case "start" -> bench.latency(first, bench::startRecording);
+                    case "first" -> bench.latency(first, bench::firstMessage);
+                    case "list" -> bench.latency(first, bench::listRecordings);
+                    default -> throw new IllegalArgumentException("unknown verb " + words[0]);
+                });
             }
             catch (final RuntimeException failure)
             {
@@ -94,7 +116,7 @@ public final class ArchiveBench
     {
         final String driverFolder = arguments[1];
         final int termBytes = Integer.parseInt(arguments[4]);
-        driver = ArchivingMediaDriver.launch(
+        driver = EXTERNAL.equals(arguments[2]) ? null : ArchivingMediaDriver.launch(
             new MediaDriver.Context()
                 .aeronDirectoryName(driverFolder)
                 .dirDeleteOnStart(true)
@@ -119,7 +141,7 @@ public final class ArchiveBench
         archive = AeronArchive.connect(new AeronArchive.Context()
             .aeron(aeron)
             .controlRequestChannel(CONTROL)
-            .controlRequestStreamId(driver.archive().context().localControlStreamId())
+            .controlRequestStreamId(CONTROL_STREAM)
             .controlResponseChannel(CONTROL)
             .recordingSignalConsumer((session, correlation, recording, subscription, position, signal) ->
                 deletedRecording = RecordingSignal.DELETE == signal ? recording : deletedRecording));
@@ -226,6 +248,73 @@ public final class ArchiveBench
             took = System.nanoTime() - begin;
         }
         return new Run(kept.recordingId(), kept.positionBytes(), seen, took).line();
+    }
+
+    /** The median of some runs; each answers its nanoseconds. */
+    private String latency(final int count, final LongSupplier run)
+    {
+        final long[] found = new long[count];
+        for (int i = 0; i < count; i++)
+        {
+            found[i] = run.getAsLong();
+        }
+        Arrays.sort(found);
+        return String.format(Locale.ROOT, "ok 0 0 %.9f", found[count / 2] / 1e9);
+    }
+
+    private long startRecording()
+    {
+        final long begin = System.nanoTime();
+        final long subscription = archive.startRecording(CHANNEL, IDLE_STREAM, SourceLocation.LOCAL);
+        final long took = System.nanoTime() - begin;
+        archive.stopRecording(subscription);
+        return took;
+    }
+
+    private long firstMessage()
+    {
+        if (kept == null)
+        {
+            kept = record(KEPT_BYTES, KEPT_MESSAGES);
+            keptPayloadBytes = KEPT_BYTES;
+        }
+        final long[] found = {0};
+        final long begin = System.nanoTime();
+        try (Subscription subscription = archive.replay(
+            kept.recordingId(), 0, kept.positionBytes(), CHANNEL, REPLAY_STREAM))
+        {
+            await("the first message", () ->
+                subscription.poll((buffer, offset, length, header) -> found[0] = System.nanoTime(), 1) > 0);
+        }
+        return found[0] - begin;
+    }
+
+    /** Makes the recordings first. */
+    private long listRecordings()
+    {
+        while (listed < LISTED)
+        {
+            final long before = archive.listRecordings(0, Integer.MAX_VALUE, NO_DESCRIPTOR);
+            for (long i = before; i < LISTED; i++)
+            {
+                try (ExclusivePublication publication = aeron.addExclusivePublication(SMALL_CHANNEL, STREAM))
+                {
+                    final long subscription = archive.startRecording(
+                        ChannelUri.addSessionId(SMALL_CHANNEL, publication.sessionId()), STREAM, SourceLocation.LOCAL);
+                    await("the recording's counter", () -> NONE != counterOf(publication));
+                    archive.stopRecording(subscription);
+                    await("the stop", () -> NONE == counterOf(publication));
+                }
+            }
+            listed = archive.listRecordings(0, Integer.MAX_VALUE, NO_DESCRIPTOR);
+        }
+        final long begin = System.nanoTime();
+        final int found = archive.listRecordings(0, LISTED, NO_DESCRIPTOR);
+        if (found != LISTED)
+        {
+            throw new IllegalStateException(found + " recordings listed");
+        }
+        return System.nanoTime() - begin;
     }
 
     private void forget()

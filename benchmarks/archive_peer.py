@@ -57,19 +57,28 @@ class Run:
 
 class ArchivePeer:
     """The process, with its archive below ``folder``, which is removed at the end. Use as a context manager.
-    ``threads`` are the driver's and the archive's threading modes. Raises :class:`SystemExit` when it can't be had or
+    ``threads`` are the driver's and the archive's threading modes. ``served_by``: the process is only the client of an
+    archive that serves by the driver in this folder. Raises :class:`SystemExit` when it can't be had or
     fails."""
 
-    def __init__(self, folder: Path, threads: tuple[str, str] = ("SHARED", "SHARED")) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        threads: tuple[str, str] = ("SHARED", "SHARED"),
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        served_by: Path | None = None,
+    ) -> None:
         memory = Path("/dev/shm")
         self._folder = Path(tempfile.mkdtemp(prefix="java-archive-", dir=folder))
         self._driver_folder = Path(tempfile.mkdtemp(prefix="everlog-aeron-", dir=memory if memory.is_dir() else None))
         self._warm: set[tuple[str, int]] = set()
         try:
             jar = aeron_java.jar(download=True)
-            folders = (self._folder / "archive", self._driver_folder / "driver")
+            folders = (self._folder / "archive", served_by or self._driver_folder / "driver")
+            modes = threads if served_by is None else ("EXTERNAL", "EXTERNAL")
             command = aeron_java.command(
-                jar, "ArchiveBench", *folders, *threads, TERM_BYTES, SEGMENT_BYTES, source=PROGRAM, flags=FLAGS
+                jar, "ArchiveBench", *folders, *modes, TERM_BYTES, segment_bytes, source=PROGRAM, flags=FLAGS
             )
         except aeron_java.Missing as missing:
             self._remove()
@@ -91,6 +100,13 @@ class ArchivePeer:
     def replay(self, payload_bytes: int, messages: int | None = None) -> Run:
         """The same, replayed: from a recording that is made outside the time."""
         return self._run("replay", payload_bytes, messages)
+
+    def latency(self, verb: str, count: int) -> float:
+        """Median seconds: ``start`` a recording, ``first`` message of a replay, ``list`` of 1,000 recordings."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{verb} {count}\n")
+        self._process.stdin.flush()
+        return float(self._answer("ok").split()[2])
 
     def close(self) -> None:
         """Ends the process and removes its folders. Idempotent."""
