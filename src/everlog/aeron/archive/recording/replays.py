@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from everlog.aeron.archive.folder.boundaries import is_frame_boundary
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
@@ -37,16 +38,38 @@ class ReplayFolder:
     recorded_position: Callable[[int], int]
 
 
+class OpenReplay(Protocol):
+    """A replay under way, of this process or to a client of the archive's service."""
+
+    recording_id: int
+    position: int
+
+    @property
+    def segment_base(self) -> int:
+        """The position at which the segment that is read next begins."""
+
+    def close(self) -> None:
+        """End it, now or soon. Any thread may call it."""
+
+
 class Replays:
     """Opens replays and keeps the set of open ones. The caller holds the archive's lock."""
 
     def __init__(self, folder: ReplayFolder) -> None:
         self._folder = folder
-        self._open: set[Replay] = set()
+        self._open: set[OpenReplay] = set()
 
-    def open_replays(self) -> set[Replay]:
+    def open_replays(self) -> set[OpenReplay]:
         """Copy the set of open replays in one step: replays close in threads that don't hold the lock."""
         return self._open.copy()
+
+    def add(self, replay: OpenReplay) -> None:
+        """Keep track of a replay: the segments that it needs are not purged."""
+        self._open.add(replay)
+
+    def discard(self, replay: OpenReplay) -> None:
+        """Forget a replay that has ended."""
+        self._open.discard(replay)
 
     def end(self, recording_ids: Collection[int]) -> None:
         """Close the replays of the given recordings."""

@@ -56,6 +56,7 @@ class ArchiveConductor:
         self._replays = ReplayService(context, self._recordings)
         upkeep = Upkeep(context, self._recordings, self._replays, self._running.append)
         self._recordings.refuse_while_deleting(upkeep.is_deleting)
+        self._replays.refuse_while_deleting(upkeep.is_deleting)
         parts = Parts(
             recordings=self._recordings,
             replays=self._replays,

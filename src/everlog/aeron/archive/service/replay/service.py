@@ -2,59 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.refusals import ErrorCode
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.queries.queries import known_recording
+from everlog.aeron.archive.service.replay.beginning import Beginning
 from everlog.aeron.archive.service.replay.limits import ActiveRecordings, CounterLimit, Limit, RecordedLimit
-from everlog.aeron.archive.service.replay.refusals import Range, refusal, replayed_range
+from everlog.aeron.archive.service.replay.refusals import refusal, replayed_range
 from everlog.aeron.archive.service.replay.session import ReplayOrder, ReplaySession
 from everlog.aeron.archive.service.replay.tokens import Tokens
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.archive.writing.stream_parameters import stripped
 from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.frames.position import term_id_of, term_offset_of
-from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.client.publication import ExclusivePublication
-from everlog.aeron.transport.client.registration import Registration
-from everlog.aeron.transport.format.error_codes import ErrorCode as DriverErrorCode
 from everlog.errors import EverlogError
 
 REPLAY_ID_BITS = 31
 ALL_RECORDINGS = -1
-
-
-@dataclass(slots=True)
-class _Beginning:
-    """A replay whose publication is being added."""
-
-    requester: Requester
-    correlation_id: int
-    recording: Recording
-    range: Range
-    limit: Limit | None
-    block_length: int
-    channel: str
-    stream_id: int
-    adding: Registration[ExclusivePublication] | None = None
+Running = Beginning | ReplaySession
 
 
 class ReplayService:
-    """All replays of a service."""
+    """All replays of a service. While one runs, the folder's maintenance knows of it and leaves its segments."""
 
     def __init__(self, context: ServiceContext, active: ActiveRecordings) -> None:
         self._context = context
         self._active = active
         self._tokens = Tokens(context.settings.connect_timeout_ns)
-        self._beginning: list[_Beginning] = []
+        self._is_deleting: Callable[[int, int], bool] = lambda recording_id, position: False
+        self._beginning: list[Beginning] = []
         self._sessions: dict[int, ReplaySession] = {}
         self._next_replay_id = 1
 
     def __len__(self) -> int:
         return len(self._sessions) + len(self._beginning)
+
+    def refuse_while_deleting(self, is_deleting: Callable[[int, int], bool]) -> None:
+        """Have replays refused that go beyond the stop position in the catalog while ``is_deleting(recording_id,
+        stop_position)`` tells that files at or after it are being deleted."""
+        self._is_deleting = is_deleting
 
     # Requests
 
@@ -76,22 +66,25 @@ class ReplayService:
         with the original's code and text."""
         settings = self._context.settings
         limit: Limit | None = None
+        recorded = RecordedLimit(self._context, self._active, recording_id)
         if limit_counter_id is not None:
-            limit = CounterLimit(self._context.aeron.counters, limit_counter_id)
+            limit = CounterLimit(self._context.aeron.counters, limit_counter_id, recorded)
         if len(self) >= settings.max_concurrent_replays:
             text = f"max concurrent replays reached {settings.max_concurrent_replays}"
             raise refusal("replays", text, ErrorCode.MAX_REPLAYS)
         recording = known_recording(self._context, recording_id)
         if limit is None and self._active.recorded_position(recording_id) is not None:
-            limit = RecordedLimit(self._context, self._active, recording_id)
+            limit = recorded
+        has_limit = limit is not None and not (isinstance(limit, CounterLimit) and limit.value == NULL_POSITION)
         chosen = replayed_range(
             recording,
             position,
             length,
-            limit=None if limit is None else limit.read()[0],
+            limit=limit.read()[0] if limit is not None and has_limit else None,
             file_io_max_length=file_io_max_length,
             buffer_length=settings.file_io_max_length,
         )
+        self._require_no_deletion(recording, chosen.stop)
         try:
             channel = self._channel(replay_channel, recording, chosen.position, response_correlation_id)
         except (EverlogError, ValueError) as error:
@@ -99,9 +92,24 @@ class ReplayService:
         block = settings.file_io_max_length
         if 0 < file_io_max_length < block:
             block = file_io_max_length
-        self._beginning.append(
-            _Beginning(requester, correlation_id, recording, chosen, limit, block, channel, replay_stream_id)
+        beginning = Beginning(
+            requester=requester,
+            correlation_id=correlation_id,
+            recording=recording,
+            range=chosen,
+            limit=limit,
+            block_length=block,
+            channel=channel,
+            stream_id=replay_stream_id,
         )
+        self._beginning.append(beginning)
+        self._register(beginning)
+
+    def _require_no_deletion(self, recording: Recording, stop: int) -> None:
+        cataloged = NULL_POSITION if recording.stop_position is None else recording.stop_position
+        if stop > cataloged and self._is_deleting(recording.recording_id, cataloged):
+            where = f"recording {recording.recording_id}"
+            raise refusal(where, f"cannot start replay of {where} due to an outstanding delete operation")
 
     def _channel(self, asked: str, recording: Recording, position: int, response_correlation_id: int | None) -> str:
         """The replay's channel: what identifies the client's stream, the recording's parameters, its position."""
@@ -128,17 +136,16 @@ class ReplayService:
         """Have a replay end; an unknown id is no error."""
         session = self._sessions.get(replay_session_id)
         if session is not None:
-            session.abort("stop replay")
+            session.close()
 
     def stop_all(self, recording_id: int) -> None:
         """Have the replays of a recording end, or all of them (-1)."""
-        for session in self._sessions.values():
-            if recording_id in (ALL_RECORDINGS, session.recording_id):
-                session.abort("stop all replays")
+        for replay in self._running():
+            if recording_id in (ALL_RECORDINGS, replay.recording_id):
+                replay.close()
 
     def make_token(self, requester: Requester, recording_id: int, now_ns: int) -> int:
-        """Give out a token for a replay over another publication. Raises :class:`ArchiveError`."""
-        known_recording(self._context, recording_id)
+        """Give out a token for a replay over another publication. Whether the recording is known is asked later."""
         return self._tokens.make(requester, recording_id, now_ns)
 
     def session_for_token(self, token: int, recording_id: int, now_ns: int) -> Requester | None:
@@ -147,55 +154,59 @@ class ReplayService:
 
     # Maintenance
 
-    def replays_of(self, recording_id: int) -> Sequence[ReplaySession]:
-        """The replays of a recording."""
-        return [session for session in self._sessions.values() if session.recording_id == recording_id]
+    def _running(self) -> list[Running]:
+        return [*self._beginning, *self._sessions.values()]
+
+    def replays_of(self, recording_id: int) -> Sequence[Running]:
+        """The replays of a recording, also those whose publication is still being added."""
+        return [replay for replay in self._running() if replay.recording_id == recording_id]
 
     def end_replays_of(self, recording_id: int) -> None:
-        """Have the replays of a recording end."""
-        self.stop_all(recording_id)
+        """Have the replays of a recording end at the next cycle."""
+        for replay in self.replays_of(recording_id):
+            replay.close()
+
+    def _register(self, replay: Running) -> None:
+        with self._context.archive.lock:
+            self._context.archive.replays.add(replay)
+
+    def _forget(self, replay: Running) -> None:
+        with self._context.archive.lock:
+            self._context.archive.replays.discard(replay)
 
     # Duty
 
+    def expire_tokens(self, now_ns: int) -> int:
+        """Forget tokens that are too old. Returns how many."""
+        return self._tokens.expire(now_ns)
+
     def do_work(self, now_ns: int) -> int:
         """Run all replays. Returns the amount of work done."""
-        done = self._tokens.expire(now_ns)
+        done = self.expire_tokens(now_ns)
         for beginning in self._beginning[:]:
-            if self._is_begun(beginning, now_ns):
+            publication = beginning.poll(self._context.aeron)
+            if publication is not None:
+                self._add(beginning, publication, now_ns)
+            if publication is not None or beginning.is_done:
                 self._beginning.remove(beginning)
+                self._forget(beginning)
                 done += 1
         for replay_session_id, session in list(self._sessions.items()):
             try:
                 done += session.do_work(now_ns)
             except Exception as error:  # of one replay: the others go on
                 self._context.on_error(error)
-                session.abort("failed")
-            if session.is_done:
-                del self._sessions[replay_session_id]
                 session.close()
+            if session.is_done:
+                self._end(replay_session_id, session)
         return done
 
-    def _is_begun(self, beginning: _Beginning, now_ns: int) -> bool:
-        """Add the publication; try again while the driver is short of resources."""
-        if beginning.adding is None:
-            channel, stream_id = beginning.channel, beginning.stream_id
-            beginning.adding = self._context.aeron.async_add_exclusive_publication(channel, stream_id)
-        if not beginning.adding.done:
-            return False
-        try:
-            publication = beginning.adding.result()
-        except EverlogError as error:
-            beginning.adding = None
-            is_short = isinstance(error, RegistrationRefused)
-            if is_short and error.error_code == DriverErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE:  # type: ignore[attr-defined]
-                return False
-            text = f"failed to create replay publication: {error}"
-            beginning.requester.send_error(beginning.correlation_id, ErrorCode.GENERIC, text)
-            return True
-        self._add(beginning, publication, now_ns)
-        return True
+    def _end(self, replay_session_id: int, session: ReplaySession) -> None:
+        del self._sessions[replay_session_id]
+        self._forget(session)
+        session.release()
 
-    def _add(self, beginning: _Beginning, publication: ExclusivePublication, now_ns: int) -> None:
+    def _add(self, beginning: Beginning, publication: ExclusivePublication, now_ns: int) -> None:
         recording, settings = beginning.recording, self._context.settings
         replay_session_id = self._next_replay_id << 32 | publication.session_id & 0xFFFFFFFF
         self._next_replay_id = (self._next_replay_id + 1) % (1 << REPLAY_ID_BITS)
@@ -205,21 +216,23 @@ class ReplayService:
             segments=segment_map(recording),
             initial_term_id=recording.initial_term_id,
             stream_id=recording.stream_id,
+            mtu_length=recording.mtu_length,
             range=beginning.range,
             limit=beginning.limit,
             deadline_ns=now_ns + settings.connect_timeout_ns,
             block_length=beginning.block_length,
             checksum=settings.replay_checksum,
         )
-        storage = self._context.archive.storage
-        self._sessions[replay_session_id] = ReplaySession(order, publication, beginning.requester, storage)
+        storage, on_error = self._context.archive.storage, self._context.on_error
+        session = ReplaySession(order, publication, beginning.requester, storage, on_error)
+        self._sessions[replay_session_id] = session
+        self._register(session)
 
     def close(self) -> None:
-        """End all replays."""
+        """End all replays; their streams are revoked."""
         for beginning in self._beginning:
-            if beginning.adding is not None:
-                beginning.adding.cancel()
+            beginning.cancel()
+            self._forget(beginning)
         self._beginning.clear()
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
+        for replay_session_id, session in list(self._sessions.items()):
+            self._end(replay_session_id, session)

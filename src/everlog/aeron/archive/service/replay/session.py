@@ -21,15 +21,15 @@ from typing import Protocol
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.format.segments import SegmentMap
 from everlog.aeron.archive.recording.refusals import ErrorCode
-from everlog.aeron.archive.service.replay.blocks import prepare_block
+from everlog.aeron.archive.service.replay.blocks import DAMAGED, NO_FRAME, WRONG_CHECKSUM, Preparer
 from everlog.aeron.archive.service.replay.limits import Limit
-from everlog.aeron.archive.service.replay.refusals import Range
+from everlog.aeron.archive.service.replay.refusals import Range, refusal
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.family_options import Checksum
-from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_DATA, align
-from everlog.aeron.frames.position import term_id_of, term_offset_of
+from everlog.aeron.frames.constants import HEADER_LENGTH, align
+from everlog.aeron.frames.position import term_id_of, term_offset_of, wrap_int32
 from everlog.aeron.layouts import DataHeader
-from everlog.aeron.transport.client.appending.appenders import CLOSED, NOT_CONNECTED
+from everlog.aeron.transport.client.appending.appenders import ADMIN_ACTION, BACK_PRESSURED
 from everlog.core.files.storage import ReadableFile, Storage
 from everlog.errors import EverlogError
 
@@ -77,13 +77,14 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayOrder:
     """What is replayed, for whom: ``range`` of a recording; ``limit`` while it may grow. ``deadline_ns`` is the time by
-    which the segment file and a subscriber must be there."""
+    which the segment file and a subscriber must be there; ``block_length`` the most bytes that are read at a time."""
 
     replay_session_id: int
     correlation_id: int
     segments: SegmentMap
     initial_term_id: int
     stream_id: int
+    mtu_length: int
     range: Range
     limit: Limit | None
     deadline_ns: int
@@ -92,7 +93,7 @@ class ReplayOrder:
 
 
 class ReplaySession:
-    """Replays one recording. ``read`` is called with the bytes of each block."""
+    """Replays one recording. ``on_error`` logs what the client is told of."""
 
     def __init__(
         self,
@@ -100,28 +101,28 @@ class ReplaySession:
         publication: ReplayPublication,
         requester: Requester,
         storage: Storage,
-        on_read: Callable[[int], None] = lambda length: None,
+        on_error: Callable[[BaseException], None],
     ) -> None:
+        segments = order.segments
         self.order = order
         self.state = State.INIT
-        self.requester = requester
+        self.recording_id = segments.recording_id
         self.position = order.range.position
+        self._requester = requester
         self._publication = publication
         self._storage = storage
-        self._on_read = on_read
-        self._limit_position, self._stop = order.range.limit, order.range.stop
-        self._base = order.segments.base(self.position)
+        self._on_error = on_error
+        self._end_position, self._stop = order.range.limit, order.range.stop
+        self._is_final = order.limit is None
+        self._base = segments.base(self.position)
         self._file: ReadableFile | None = None
-        self._block = memoryview(bytearray(min(order.block_length, order.segments.term_length)))
-        self._is_aborted = self._is_revoked = False
-        self._is_closed = False
+        self._block = memoryview(bytearray(min(order.block_length, segments.term_length)))
+        self._crc = CHECKSUMS.get(order.checksum)
+        ids = publication.session_id, publication.stream_id
+        self._preparer = Preparer(*ids, order.mtu_length, segments.term_length, self._crc)
+        self._is_answered = self._is_aborted = self._is_revoked = self._is_released = False
 
     # What others ask
-
-    @property
-    def recording_id(self) -> int:
-        """The replayed recording."""
-        return self.order.segments.recording_id
 
     @property
     def segment_base(self) -> int:
@@ -153,17 +154,20 @@ class ReplaySession:
         """Whether the replay has ended."""
         return self.state is State.DONE
 
+    def close(self) -> None:
+        """End at the next cycle; any thread may call it."""
+        self._is_aborted = True
+
     # Duty
 
     def do_work(self, now_ns: int) -> int:
         """Do the next step. Returns the amount of work done."""
         if self.state is State.DONE:
             return 0
-        if self._is_aborted:
-            self._end(is_revoked=True)
-            return 1
         done = 0
         try:
+            if self._is_aborted:
+                self._abort()
             if self.state is State.INIT:
                 done = self._begin(now_ns)
             if self.state is State.REPLAY:
@@ -175,15 +179,11 @@ class ReplaySession:
             done += 1
         return done
 
-    def abort(self, reason: str) -> None:
-        """End at the next cycle."""
-        self._is_aborted = True
-
-    def close(self) -> None:
-        """Close the file and the publication."""
-        if self._is_closed:
+    def release(self) -> None:
+        """Close the file and the publication. A second call does nothing."""
+        if self._is_released:
             return
-        self._is_closed = True
+        self._is_released = True
         if self.state is not State.DONE:
             self._is_revoked, self.state = True, State.DONE
         if self._file is not None:
@@ -194,20 +194,25 @@ class ReplaySession:
         else:
             self._publication.close()
 
+    def _abort(self) -> None:
+        if not self._is_answered:  # the original leaves the client without an answer
+            self._fail("replay aborted")
+        self._end(is_revoked=True)
+
     def _begin(self, now_ns: int) -> int:
         is_late = now_ns > self.order.deadline_ns
-        if self._file is None:
-            name = self.order.segments.name(self._base)
-            if not self._storage.exists(name):
-                if is_late:
+        if not self._is_answered:
+            if not self._is_open() and not self._try_open():
+                # A file that a finished recording lacks does not come any more.
+                if is_late or self._is_final:
                     self._fail("recording segment file not created")
                 return 0
-            self._file = self._storage.open(name)
-            if self.order.segments.start_position < self.position != self._stop and not self._is_frame_start():
-                text = f"replayPosition={self._place(0)} does not point to a valid frame"
+            if self._file is not None and self.order.segments.start_position < self.position and not self._is_frame():
+                text = f"replayPosition={self._place()} does not point to a valid frame"
                 self._fail(text, ErrorCode.INVALID_POSITION)
                 return 1
-            self.requester.send_ok(self.order.correlation_id, self.order.replay_session_id)
+            self._is_answered = True
+            self._requester.send_ok(self.order.correlation_id, self.order.replay_session_id)
         if not self._publication.is_connected:
             if is_late:
                 where = f"replayChannel={self.channel}, replayStreamId={self.stream_id}"
@@ -216,127 +221,136 @@ class ReplaySession:
         self.state = State.REPLAY
         return 1
 
-    def _is_frame_start(self) -> bool:
+    def _is_open(self) -> bool:
+        """Whether the file is open, or not needed yet: there is nothing to read by now."""
+        return self._file is not None or self.position >= self._stop
+
+    def _try_open(self) -> bool:
+        name = self.order.segments.name(self._base)
+        if self._storage.exists(name):
+            self._file = self._storage.open(name)
+        return self._file is not None
+
+    def _is_frame(self) -> bool:
         assert self._file is not None
         data = self._file.read_at(self.position - self._base, HEADER_LENGTH)
         if len(data) < HEADER_LENGTH:
             return False
-        header, term_length = DataHeader.unpack_from(data), self.order.segments.term_length
-        return (header.term_offset, header.term_id, header.stream_id) == (
-            term_offset_of(self.position, term_length),
-            term_id_of(self.position, self.order.initial_term_id, term_length),
-            self.order.stream_id,
+        header = DataHeader.unpack_from(data)
+        return (header.term_offset, header.term_id, header.stream_id) == (*self._term_place, self.order.stream_id)
+
+    @property
+    def _term_place(self) -> tuple[int, int]:
+        """Offset and id of the position's term."""
+        term_length = self.order.segments.term_length
+        return term_offset_of(self.position, term_length), term_id_of(
+            self.position, self.order.initial_term_id, term_length
         )
+
+    # Replay
 
     def _replay(self) -> int:
         if not self._publication.is_connected:
             self._end(is_revoked=True)
             return 1
-        if self.position >= self._stop and not self._may_go_on():
-            return 0
-        if self.position >= self._limit_position:
+        self._read_limit()
+        if self.position >= self._end_position or (self._is_final and self.position >= self._stop):
             self._end(is_revoked=False)
             return 1
-        if self._publication.available_window <= 0:
+        if self.position >= self._stop or self._publication.available_window <= 0:
             return 0
-        segments = self.order.segments
-        if self.position >= self._base + segments.segment_length:
-            self._open_next()
+        self._open_segment()
         assert self._file is not None
-        left_in_term = segments.term_length - term_offset_of(self.position, segments.term_length)
-        wanted = min(self._stop - self.position, len(self._block), left_in_term)
+        term_offset, term_id = self._term_place
+        left = min(self._stop - self.position, self.order.segments.term_length - term_offset)
+        # A frame that begins before the end is sent whole.
+        wanted = min(left, len(self._block), self._end_position - self.position + self.order.mtu_length)
         read = self._file.read_into(self.position - self._base, self._block[:wanted])
-        self._on_read(read)
-        if self.order.checksum != "none":
-            self._check(read)
-        limit = min(self._limit_position - self.position, read)
-        length, follows = prepare_block(self._block, read, limit, self.session_id, self._publication.stream_id)
-        if length == 0 and follows <= 0 and (follows < 0 or read < wanted or wanted >= len(self._block)):
-            self._fail(f"unexpected end of recording at position={self._place(0)}")
+        limit = self._end_position - self.position
+        length, follows = self._preparer.prepare(self._block, read, limit, term_offset, term_id)
+        if length == 0 and follows < 0:
+            self._fail(self._fault(follows))
             return 1
+        if length == 0 and (follows == 0 or align(follows) > left):
+            return self._stuck(is_cut=read < wanted or (follows == 0 and wanted < left))
         done = 0
         if length:
-            if not self._advanced(self._publication.append_block(self._block[:length]), length):
-                return 0
-            done = 1
-        if follows > 0 and self.state is State.REPLAY and self.position < self._limit_position:
-            result = self._publication.append_padding(follows - HEADER_LENGTH)
-            done += self._advanced(result, align(follows))
+            done = self._advance(self._publication.append_block(self._block[:length]), length)
+            if not done or follows <= 0 or align(follows) > left - length:
+                return done
+        if self.state is State.REPLAY and follows > 0 and self.position < self._end_position:
+            done += self._advance(self._publication.append_padding(follows - HEADER_LENGTH), align(follows))
         return done
 
-    def _may_go_on(self) -> bool:
-        """Whether there is more than when the limit was last read. Ends a replay that has reached its end."""
-        final = True
-        if self.order.limit is not None:
-            position, final = self.order.limit.read()
-            self._stop = max(self._stop, position)
-        if final:
-            self._limit_position = min(self._limit_position, self._stop)
-        if self.position >= self._limit_position:
+    def _read_limit(self) -> None:
+        """Note how far the recording is now. A limit that was final once stays so, also if the recording is extended
+        later."""
+        if not self._is_final and self.order.limit is not None:
+            self._stop, self._is_final = self.order.limit.read()
+
+    def _open_segment(self) -> None:
+        """Open the file of the position, if another one or none is open. Raises :class:`ArchiveError` if it is
+        missing."""
+        base = self.order.segments.base(self.position)
+        if self._file is not None and base == self._base:
+            return
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._base = base
+        if not self._try_open():
+            raise refusal("replay", "recording segment not found")
+
+    def _stuck(self, *, is_cut: bool) -> int:
+        """No whole frame came: the limit is inside of one, or the recording is damaged."""
+        if is_cut:
+            self._fail(f"unexpected end of recording at position={self._place()}")
+        elif self._is_final:
             self._end(is_revoked=False)
-            return False
-        return self._stop > self.position
+        else:
+            return 0
+        return 1
 
-    def _open_next(self) -> None:
-        assert self._file is not None
-        self._file.close()
-        self._file = None
-        self._base += self.order.segments.segment_length
-        name = self.order.segments.name(self._base)
-        if not self._storage.exists(name):
-            self._fail("recording segment not found")
-            raise _Failed
-        self._file = self._storage.open(name)
+    def _fault(self, follows: int) -> str:
+        place = self._place()
+        if follows == NO_FRAME:
+            return f"unexpected end of recording at position={place}"
+        if follows == WRONG_CHECKSUM and self._crc is not None:
+            header = DataHeader.unpack_from(self._block)
+            computed = wrap_int32(self._crc.checksum(self._block[HEADER_LENGTH : align(header.frame_length)]))
+            checksums = f"recorded checksum={header.session_id}, computed checksum={computed}"
+            return f"CRC checksum mismatch at position={place}: {checksums}"
+        assert follows == DAMAGED
+        return f"damaged frame at position={place}"
 
-    def _check(self, read: int) -> None:
-        """Compare the checksums in the session id fields with those of the whole data frames that were read."""
-        crc, at = CHECKSUMS[self.order.checksum], 0
-        while at + HEADER_LENGTH <= read:
-            header = DataHeader.unpack_from(self._block, at)
-            end = at + align(header.frame_length)
-            if header.frame_length < HEADER_LENGTH or header.type != TYPE_DATA or end > read:
-                return
-            computed = crc.checksum(self._block[at + HEADER_LENGTH : end])
-            if computed != header.session_id & 0xFFFFFFFF:
-                recorded, found = header.session_id, computed - (1 << 32) if computed >> 31 else computed
-                text = f"CRC checksum mismatch at position={self._place(at)}: recorded checksum={recorded}"
-                self._fail(f"{text}, computed checksum={found}")
-                raise _Failed
-            at = end
-
-    def _advanced(self, result: int, length: int) -> bool:
+    def _advance(self, result: int, length: int) -> int:
+        """Take note of what the publication has accepted. Returns 1 if it has."""
         if result > 0:
             self.position += length
-            if self.position >= self._limit_position:
-                self._end(is_revoked=False)
-            return True
-        if result in (CLOSED, NOT_CONNECTED):
+            return 1
+        if result not in (BACK_PRESSURED, ADMIN_ACTION):
             self._end(is_revoked=True)
-        return False
+        return 0
+
+    # End
 
     def _end(self, *, is_revoked: bool) -> None:
-        self._is_revoked = is_revoked
-        self.state = State.DONE if self.state is State.INIT else State.INACTIVE
+        self._is_revoked = self._is_revoked or is_revoked
+        self.state = State.INACTIVE
 
     def _fail(self, text: str, code: ErrorCode = ErrorCode.GENERIC) -> None:
-        if self.state in (State.INACTIVE, State.DONE):
-            return
         name = self.order.segments.name(self._base)
         ids = f"recordingId={self.recording_id}, replaySessionId={self.order.replay_session_id}"
-        self.requester.send_error(self.order.correlation_id, code, f"{text}, {ids}, segmentFile={name}")
+        error = refusal(f"recording {self.recording_id}", f"{text}, {ids}, segmentFile={name}", code)
+        self._requester.send_error(self.order.correlation_id, code, str(error.message))
+        self._on_error(error)
+        self._is_answered = True
         self._end(is_revoked=True)
 
-    def _place(self, frame_offset: int) -> str:
-        term_offset = term_offset_of(self.position, self.order.segments.term_length)
+    def _place(self) -> str:
+        term_offset, _ = self._term_place
         segment_offset = self.position - self._base - term_offset
         return (
-            f"{self.position + frame_offset} (segmentFilePosition={self._base}, segmentOffset={segment_offset}, "
-            f"termOffset={term_offset}, frameOffset={frame_offset})"
+            f"{self.position} (segmentFilePosition={self._base}, segmentOffset={segment_offset}, "
+            f"termOffset={term_offset}, frameOffset=0)"
         )
-
-
-class _Failed(EverlogError):
-    """The replay has failed, and its client was told."""
-
-    def __init__(self) -> None:
-        super().__init__("replay", message="the replay has failed")

@@ -47,7 +47,10 @@ class Tokens:
 
     def expire(self, now_ns: int) -> int:
         """Forget tokens that are too old. Returns how many."""
-        old = [token for token, granted in self._granted.items() if now_ns >= granted.deadline_ns]
-        for token in old:
+        count = len(self._granted)
+        while self._granted:
+            token, granted = next(iter(self._granted.items()))  # the oldest
+            if now_ns < granted.deadline_ns:
+                break
             del self._granted[token]
-        return len(old)
+        return count - len(self._granted)
