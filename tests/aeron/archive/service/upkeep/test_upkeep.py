@@ -305,7 +305,7 @@ def test_a_file_that_can_not_be_deleted_is_an_error_for_the_client_and_ends_the_
     assert world.running == []
     answered, failed, signal = world.told()
     assert (answered, signal) == (ok(3), deleted(2))
-    assert failed == ("error", CID, 0, str(world.errors[0]))
+    assert failed == ("error", CID, 0, f"unable to delete segment file: {world.errors[0]}")
     assert isinstance(world.errors[0], WriteFailed)
     storage.faults = WriteFaults()
     world.ask(Upkeep.delete_detached_segments, 2)  # the rest is detached

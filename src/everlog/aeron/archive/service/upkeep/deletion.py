@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from everlog.aeron.archive.maintenance.changes import Remove
 from everlog.aeron.archive.maintenance.segment_changes import Application
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
@@ -50,11 +51,13 @@ class Deletion:
         """Apply one step. Returns the number of steps applied."""
         if self._is_done or not self._is_ready():
             return 0
+        step = self._change.next_step
         try:
             if not self._change.is_done:
                 self._change.apply_next()
         except EverlogError as error:
-            self._requester.send_error(self._correlation_id, ErrorCode.GENERIC, str(error))
+            text = f"unable to delete segment file: {error}" if isinstance(step, Remove) else str(error)
+            self._requester.send_error(self._correlation_id, ErrorCode.GENERIC, text)
             self._on_error(error)
             self._is_done = True
             return 1
