@@ -20,7 +20,11 @@ from tests.aeron.archive.service.replay.replay_world import TERM, World
 def replay_driver() -> Iterator[RunningDriver]:
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     parent = tempfile.mkdtemp(prefix="everlog-replay-", dir=shared)
-    options: Any = {"ipc_term_buffer_length": TERM, "publication_linger_timeout_ns": 100_000_000}
+    options: Any = {
+        "timer_interval_ns": 10_000_000,
+        "ipc_term_buffer_length": TERM,
+        "publication_linger_timeout_ns": 50_000_000,
+    }
     with MediaDriver.launch(
         dir=f"{parent}/driver", in_process=True, counter_values_buffer_length=1 << 20, **options
     ) as running:
