@@ -12,8 +12,8 @@ import click
 
 from everlog.aeron.archive.maintenance.dry_run import DryRun
 from everlog.aeron.archive.maintenance.operations import Maintenance
-from everlog.cli.archive.live.connection import connect, is_channel, is_served
 from everlog.cli.archive.recordings import open_archive
+from everlog.cli.archive.running import connect, is_channel, is_served
 from everlog.cli.text import json_line, print_error, printable
 from everlog.errors import UsageError
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlog.cli.archive.live.connection import connect, connection_options
 from everlog.cli.archive.recordings import json_option
+from everlog.cli.archive.running import connect, connection_options
 from everlog.cli.text import json_line, printable
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 
 from everlog.aeron.frames.columns import TIMESTAMP_UNITS
 from everlog.cli.aeron_stream.sub import Printing, message_format
-from everlog.cli.archive.live.connection import connect, connection_options
 from everlog.cli.archive.maintenance import recording_argument
+from everlog.cli.archive.running import connect, connection_options
 from everlog.cli.param_type import ParamType
 from everlog.cli.progress import ProgressLine
 from everlog.cli.text import print_error

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from everlog.cli.archive.live.connection import connect, connection_options
 from everlog.cli.archive.recordings import json_option
+from everlog.cli.archive.running import connect, connection_options
 from everlog.cli.seconds import Seconds
 from everlog.cli.text import json_line
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everlog.aeron.archive.protocol.requests import SourceLocation
-from everlog.cli.archive.live.connection import connect, connection_options
+from everlog.cli.archive.running import connect, connection_options
 
 
 @click.command

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from everlog.cli.archive.live.connection import connect, connection_options
+from everlog.cli.archive.running import connect, connection_options
 
 NOTHING_STOPPED = 1
 
