@@ -43,7 +43,8 @@ def read_facts() -> dict[int, Facts]:
         kind, name, *words = line.split()
         numbers = [int(word) for word in words]
         if kind == "message":
-            facts = found[numbers[0]] = Facts(name, *numbers)
+            template_id, block_length, schema_id, version = numbers
+            facts = found[template_id] = Facts(name, template_id, block_length, schema_id, version)
         elif kind == "field":
             facts.fields.append((name, numbers[0], numbers[1], numbers[2]))
         else:
