@@ -20,6 +20,7 @@ from typing import Self
 from everlog.aeron.archive.service.security.rules_file import load_rules
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.client.options import default_folder
+from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.running_driver import Warn
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.errors import UsageError
@@ -56,10 +57,18 @@ def quiet(warning: str) -> None:
 
 
 class Service:
-    """A media driver, if one is wanted, and an archive in this process. Raises the errors of
+    """An archive in this process, and a media driver, if one is wanted: in a process of its own, so that neither waits
+    for the other's interpreter, or with ``in_process`` in threads of this one. Raises the errors of
     :class:`~everlog.aeron.archive.service.embedded.EmbeddedArchive` and of the driver."""
 
-    def __init__(self, launch: Launch, warn: Warn = quiet, on_end: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        warn: Warn = quiet,
+        on_end: Callable[[], None] | None = None,
+        *,
+        in_process: bool = False,
+    ) -> None:
         from everlog.aeron.archive.service.embedded import EmbeddedArchive
 
         security = None if launch.security_file is None else load_rules(launch.security_file)
@@ -68,9 +77,7 @@ class Service:
         with ExitStack() as opened:
             folder = launch.driver_folder
             if launch.driver is not None:
-                from everlog.aeron.transport.driver.embedded import EmbeddedDriver
-
-                folder = opened.enter_context(EmbeddedDriver(launch.driver, warn, on_end=on_end)).dir
+                folder = opened.enter_context(MediaDriver.launch(launch.driver, in_process=in_process, warn=warn)).dir
             self.archive = opened.enter_context(
                 EmbeddedArchive(
                     launch.folder,
@@ -144,7 +151,7 @@ class ArchiveServer:
             security_file=security_file,
         )
         if in_process:
-            return cls(Service(launch, warn))
+            return cls(Service(launch, warn, in_process=True))
         return cls(ChildProcess(MODULE, launch, warn, what="the archive", where=launch.folder))
 
     @property
