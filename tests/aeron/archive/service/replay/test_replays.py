@@ -103,7 +103,7 @@ def test_a_recording_without_a_message_is_followed(world: World) -> None:
 
 def test_an_empty_recording_is_replayed_by_an_end_of_stream(world: World) -> None:
     world.record([], position=96)
-    player = world.replay()
+    player = world.replay(channel="aeron:ipc?linger=1s")  # until the subscriber has seen that there is a stream
     ok_of(world)
     world.until(lambda: bool(player.ends))
     assert (player.found, player.ends) == ([], [False])
@@ -182,7 +182,7 @@ def test_all_replays_of_a_recording_or_of_all_are_stopped(world: World) -> None:
     for _ in range(3):
         world.start(messages_of(6, 5))
     players = [world.replay(recording_id) for recording_id in (0, 1, 1, 2)]
-    world.until(lambda: len(world.asker.sent) == 4)
+    world.until(lambda: [len(player.found) for player in players] == [5] * 4)
     world.service.stop_all(1)
     world.until(lambda: [len(player.ends) for player in players] == [0, 1, 1, 0])
     world.service.stop_all(-1)
