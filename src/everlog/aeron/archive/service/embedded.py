@@ -24,9 +24,9 @@ from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.writing.ownership import ServiceAddress
-from everlog.aeron.mark_file import now_ms
+from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS, now_ms
 from everlog.aeron.transport.client.aeron import Aeron
-from everlog.core.files.writable import LocalWritableStorage, make_folder
+from everlog.core.files.writable import LocalWritableStorage, WritableStorage, make_folder
 from everlog.errors import EverlogError, StoreUnavailable
 from everlog.runtime.agent_runner import AgentRunner
 from everlog.runtime.idle import idle_strategy
@@ -42,7 +42,8 @@ class EmbeddedArchive:
 
     Raises :class:`DriverTimeout` without a driver in ``driver_folder`` (``None``: the default one),
     :class:`StoreUnavailable` while another archive owns the folder or has the same id on this driver, and the errors of
-    :func:`~everlog.aeron.archive.opening.open_archive`."""
+    :func:`~everlog.aeron.archive.opening.open_archive`. ``liveness_timeout_s``: how long the folder stays locked after
+    its owner was killed. ``storage``: another storage of the folder, for tests with faults."""
 
     def __init__(
         self,
@@ -53,6 +54,8 @@ class EmbeddedArchive:
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
         on_end: Callable[[], None] | None = None,
+        liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000,
+        storage: WritableStorage | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.failure: BaseException | None = None
@@ -66,7 +69,7 @@ class EmbeddedArchive:
             self.driver_folder = aeron.folder
             self.archive_id = aeron.client_id if settings.archive_id is None else settings.archive_id
             self._refuse_second(aeron)
-            self._archive = self._open_folder(settings, aeron)
+            self._archive = self._open_folder(settings, aeron, liveness_timeout_s, storage)
             opened.callback(self._close_folder)
             key = archive_key(self.archive_id)
             self._errors = aeron.add_counter(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(self.archive_id), key)
@@ -101,14 +104,19 @@ class EmbeddedArchive:
             message = f"{aeron.folder}: {found} is running"
             raise StoreUnavailable(str(aeron.folder), found=found, expected=expected, hint=hint, message=message)
 
-    def _open_folder(self, settings: ArchiveSettings, aeron: Aeron) -> Archive:
-        make_folder(str(self.folder))
+    def _open_folder(
+        self, settings: ArchiveSettings, aeron: Aeron, liveness_timeout_s: float, storage: WritableStorage | None
+    ) -> Archive:
+        if storage is None:
+            make_folder(str(self.folder))
+            storage = LocalWritableStorage(self.folder)
         options = ArchiveOptions(
             file_sync_level=settings.file_sync_level,
             catalog_file_sync_level=settings.catalog_file_sync_level,
             segment_length=settings.segment_file_length,
             checksum=settings.record_checksum,
             catalog_capacity=settings.catalog_capacity,
+            liveness_timeout_s=liveness_timeout_s,
         )
         address = ServiceAddress(
             control_channel=settings.control_channel or "",
@@ -120,7 +128,7 @@ class EmbeddedArchive:
             aeron_directory=str(aeron.folder),
             archive_id=self.archive_id,
         )
-        return Archive.create(LocalWritableStorage(self.folder), options, exist_ok=True, address=address)
+        return Archive.create(storage, options, exist_ok=True, address=address)
 
     def _note(self, error: BaseException) -> None:
         """Log an error that no client can be told of. A client that sends rubbish does not fill the log."""

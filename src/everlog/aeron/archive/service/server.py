@@ -19,6 +19,7 @@ from typing import Self
 
 from everlog.aeron.archive.service.security.rules_file import load_rules
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
+from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
 from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.running_driver import Warn
@@ -31,14 +32,15 @@ MODULE = "everlog.aeron.archive.service.server"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """What a server runs: the archive's folder and settings, the driver that it starts (``driver``) or uses, and the
-    file with the rules of who may do what."""
+    """What a server runs: the archive's folder and settings, the driver that it starts (``driver``) or uses, the file
+    with the rules of who may do what, and how long the folder stays locked after its owner was killed."""
 
     folder: str
     settings: ArchiveSettings = field(default_factory=ArchiveSettings)
     driver_folder: str | None = None
     driver: Configuration | None = None
     security_file: str | None = None
+    liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +88,7 @@ class Service:
                     authenticator=None if security is None else security.authenticator,
                     authorisation=None if security is None else security.authorisation,
                     on_end=on_end,
+                    liveness_timeout_s=launch.liveness_timeout_s,
                 )
             )
             self._exits = opened.pop_all()
@@ -126,6 +129,7 @@ class ArchiveServer:
         driver_folder: str | Path | None = None,
         driver: Configuration | None = None,
         security_file: str | None = None,
+        liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000,
         in_process: bool = False,
         warn: Warn = quiet,
     ) -> Self:
@@ -133,8 +137,9 @@ class ArchiveServer:
 
         It uses the media driver of ``driver_folder`` (``None``: the default one), or starts one with the configuration
         ``driver``. ``security_file`` names principals and rules
-        (:mod:`everlog.aeron.archive.service.security.rules_file`). ``in_process`` runs it in threads of this process,
-        else in a child process, which ends with its parent. ``warn`` receives one-line warnings for the user.
+        (:mod:`everlog.aeron.archive.service.security.rules_file`). ``liveness_timeout_s``: how long the folder stays
+        locked after its owner was killed. ``in_process`` runs it in threads of this process, else in a child process,
+        which ends with its parent. ``warn`` receives one-line warnings for the user.
 
         Raises :class:`DriverTimeout` without a driver, :class:`StoreUnavailable` while another archive owns the folder
         or has the same id on the driver, :class:`UsageError` for a wrong setting, and the errors of
@@ -149,6 +154,7 @@ class ArchiveServer:
             driver_folder=str(driver_folder or default_folder()) if driver is None else None,
             driver=driver,
             security_file=security_file,
+            liveness_timeout_s=liveness_timeout_s,
         )
         if in_process:
             return cls(Service(launch, warn, in_process=True))
