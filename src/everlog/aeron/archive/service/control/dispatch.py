@@ -12,13 +12,15 @@ from typing import Any
 from everlog.aeron.archive.protocol import requests as asked
 from everlog.aeron.archive.protocol.requests import NULL_VALUE, SessionRequest
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
+from everlog.aeron.archive.service.channels import refusal_text
 from everlog.aeron.archive.service.control.session import ControlSession
 from everlog.aeron.archive.service.queries.queries import Queries
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.replay.service import ReplayService
 from everlog.aeron.archive.service.requester import Requester, Session
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
-from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
+from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.client.image import Image
 from everlog.errors import UnknownStream
 
@@ -51,6 +53,17 @@ class Call:
         return self.session, self.request.correlation_id
 
 
+def asks_elsewhere(request: asked.Replay | asked.BoundedReplay) -> bool:
+    """Whether a replay was asked for over another publication than its session's: with a token, to a response
+    channel."""
+    if request.replay_token == NULL_VALUE:
+        return False
+    try:
+        return ChannelUri.parse(request.replay_channel).get("control-mode") == "response"
+    except InvalidChannel:
+        return False
+
+
 Action = Callable[[Call], int | None]
 """Does what a request asks for. Returns the relevant id of the answer OK; ``None`` if it is answered elsewhere."""
 
@@ -71,6 +84,8 @@ class Dispatch:
             relevant_id = action(Call(self._parts, session, request, image, now_ns))
         except ArchiveError as error:
             session.send_error(correlation_id, error.code, error.message or str(error))
+        except RegistrationRefused as error:
+            session.send_error(correlation_id, ErrorCode.GENERIC, refusal_text(error))
         except UnknownStream:
             recording_id = getattr(request, "recording_id", NULL_VALUE)
             session.send_error(correlation_id, ErrorCode.UNKNOWN_RECORDING, f"unknown recording id: {recording_id}")
@@ -80,6 +95,10 @@ class Dispatch:
         else:
             if relevant_id is not None:
                 session.send_ok(correlation_id, relevant_id)
+
+    def is_elsewhere(self, request: asked.Replay | asked.BoundedReplay) -> bool:
+        """Whether the replay is asked for with a token, over another publication than its session's."""
+        return asks_elsewhere(request)
 
     def session_of_token(self, request: asked.Replay | asked.BoundedReplay, now_ns: int) -> int | None:
         """The id of the session that asked for a replay request's token; ``None`` if the token is not valid."""
@@ -120,8 +139,7 @@ def _stop_by_identity(call: Call) -> int | None:
 
 def _replay(call: Call) -> int | None:
     r = call.request
-    channel = ChannelUri.parse(r.replay_channel)
-    is_response = channel.get("control-mode") == "response" and r.replay_token != NULL_VALUE
+    is_response = asks_elsewhere(r)
     call.parts.replays.start(
         *call.ids,
         r.recording_id,

@@ -26,13 +26,13 @@ from everlog.aeron.archive.protocol.requests import (
     SessionRequest,
 )
 from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.service.channels import built, parse_channel, size_text
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.response_stream import PublishedResponses
 from everlog.aeron.archive.service.control.session import IMAGE_GONE, SESSION_CLOSED, ControlSession
 from everlog.aeron.archive.service.counters import CONTROL_SESSION_TYPE_ID, control_session_key, control_session_label
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
-from everlog.aeron.archive.writing.stream_parameters import stripped
-from everlog.aeron.channel_uri import ChannelUri
+from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames.constants import version_text
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.image import Image
@@ -52,6 +52,9 @@ class Handler(Protocol):
 
     def handle(self, session: ControlSession, request: SessionRequest, image: Image, now_ns: int) -> None:
         """Answer a request of an authenticated session, now or later."""
+
+    def is_elsewhere(self, request: Replay | BoundedReplay) -> bool:
+        """Whether the replay is asked for with a token, over another publication than its session's."""
 
     def session_of_token(self, request: Replay | BoundedReplay, now_ns: int) -> int | None:
         """The id of the session that asked for the token of a replay request; ``None`` if it is not valid."""
@@ -190,7 +193,7 @@ class ControlSessions:
 
     def _request(self, image: Image, request: SessionRequest, now_ns: int) -> None:
         session: ControlSession | None
-        if isinstance(request, Replay | BoundedReplay) and request.replay_token != NULL_VALUE:
+        if isinstance(request, Replay | BoundedReplay) and _has_token(request):
             found = self._sessions.get(self._handler.session_of_token(request, now_ns) or NULL_VALUE)
             session = None if found is None else found[0]
             if session is None:
@@ -262,17 +265,27 @@ class ControlSessions:
 
     def _response_channel(self, asked: str, image: Image) -> str:
         """The channel of the answers: what identifies the client's stream, and the service's own lengths."""
-        uri, settings = ChannelUri.parse(asked), self._context.settings
-        mtu = None if settings.control_mtu_length is None else str(settings.control_mtu_length)
+        uri, settings = parse_channel(asked), self._context.settings
+        mtu = None if settings.control_mtu_length is None else size_text(settings.control_mtu_length)
         own = {
-            "term-length": uri.get("term-length", str(settings.control_term_buffer_length)),
+            "term-length": uri.get("term-length", size_text(settings.control_term_buffer_length)),
             "sparse": uri.get("sparse", "true" if settings.control_term_buffer_sparse else "false"),
             "mtu": uri.get("mtu", mtu),
         }
         if uri.get("control-mode") == "response":
             own["response-correlation-id"] = str(image.correlation_id)
-        return str(ChannelUri.parse(stripped(uri)).with_params(own))
+        return built(uri, own)
 
 
 def _name(request: Message) -> str:
     return type(request).__name__
+
+
+def _has_token(request: Replay | BoundedReplay) -> bool:
+    """Whether the token says which session asks: only on a response channel. Elsewhere it means nothing."""
+    if request.replay_token == NULL_VALUE:
+        return False
+    try:
+        return ChannelUri.parse(request.replay_channel).get("control-mode") == "response"
+    except InvalidChannel:
+        return False

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
+from everlog.aeron.archive.service.channels import parse_channel
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.archive.writing.stream_parameters import StreamParameters, stripped
-from everlog.aeron.channel_uri import SPY_PREFIX, ChannelUri
+from everlog.aeron.channel_uri import SPY_PREFIX
 from everlog.aeron.transport.client.image import Image
 
 _IDENTIFYING = ("endpoint", "interface", "control", "session-id", "tags")
@@ -36,7 +37,7 @@ class RecordingRequest:
 def stream_key(stream_id: int, channel: str) -> str:
     """The identity of a recorded stream: channels that differ in other parameters only are one. Raises
     :class:`InvalidChannel`."""
-    uri = ChannelUri.parse(channel)
+    uri = parse_channel(channel)
     params = "|".join(f"{name}={uri.params[name]}" for name in _IDENTIFYING if name in uri.params)
     return f"{stream_id}:{uri.media}" + (f"?{params}" if params else "")
 
@@ -44,7 +45,7 @@ def stream_key(stream_id: int, channel: str) -> str:
 def subscription_channel(channel: str, location: SourceLocation) -> str:
     """The channel to subscribe to: a local publisher that sends over UDP is spied on. Raises
     :class:`InvalidChannel`."""
-    uri = ChannelUri.parse(channel)
+    uri = parse_channel(channel)
     prefix = SPY_PREFIX if location is SourceLocation.LOCAL and uri.is_udp else ""
     return prefix + stripped(uri)
 
@@ -54,7 +55,7 @@ def parameters_of_image(image: Image, channel: str) -> StreamParameters:
     nothing about the stream."""
     return StreamParameters(
         channel=channel,
-        stripped_channel=stripped(ChannelUri.parse(channel)),
+        stripped_channel=stripped(parse_channel(channel)),
         source_identity=image.source_identity,
         stream_id=image.stream_id,
         session_id=image.session_id,

@@ -6,6 +6,7 @@ import contextlib
 
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.service.channels import refusal_text
 from everlog.aeron.archive.service.replay.limits import Limit
 from everlog.aeron.archive.service.replay.refusals import Range
 from everlog.aeron.archive.service.requester import Requester
@@ -71,7 +72,7 @@ class Beginning:
             return adding.result()
         except RegistrationRefused as error:
             if error.error_code != DriverErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE:
-                self._refuse(f"failed to create replay publication: {error}")
+                self._refuse(f"failed to create replay publication: {refusal_text(error)}")
         except EverlogError as error:
             self._refuse(f"failed to create replay publication: {error}")
         return None

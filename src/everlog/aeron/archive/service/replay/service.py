@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.service.channels import built, duration_text, parse_channel, size_text
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.queries.queries import known_recording
 from everlog.aeron.archive.service.replay.beginning import Beginning
@@ -14,8 +15,6 @@ from everlog.aeron.archive.service.replay.refusals import refusal, replayed_rang
 from everlog.aeron.archive.service.replay.session import ReplayOrder, ReplaySession
 from everlog.aeron.archive.service.replay.tokens import Tokens
 from everlog.aeron.archive.service.requester import Requester
-from everlog.aeron.archive.writing.stream_parameters import stripped
-from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.transport.client.publication import ExclusivePublication
@@ -113,24 +112,24 @@ class ReplayService:
 
     def _channel(self, asked: str, recording: Recording, position: int, response_correlation_id: int | None) -> str:
         """The replay's channel: what identifies the client's stream, the recording's parameters, its position."""
-        uri, settings = ChannelUri.parse(asked), self._context.settings
+        uri, settings = parse_channel(asked), self._context.settings
         term_length = recording.term_buffer_length
         linger = uri.get("linger")
         if linger is None and settings.replay_linger_timeout_ns is not None:
-            linger = str(settings.replay_linger_timeout_ns)
+            linger = duration_text(settings.replay_linger_timeout_ns)
         own = {
             "init-term-id": str(recording.initial_term_id),
             "term-id": str(term_id_of(position, recording.initial_term_id, term_length)),
             "term-offset": str(term_offset_of(position, term_length)),
-            "term-length": str(term_length),
-            "mtu": str(recording.mtu_length),
+            "term-length": size_text(term_length),
+            "mtu": size_text(recording.mtu_length),
             "eos": uri.get("eos"),
             "sparse": uri.get("sparse"),
             "linger": linger,
         }
         if response_correlation_id is not None:
             own["response-correlation-id"] = str(response_correlation_id)
-        return str(ChannelUri.parse(stripped(uri)).with_params(own))
+        return built(uri, own)
 
     def stop(self, replay_session_id: int) -> None:
         """Have a replay end; an unknown id is no error."""

@@ -15,6 +15,7 @@ from everlog.aeron.archive.maintenance.recording_state import RecordingState, Re
 from everlog.aeron.archive.maintenance.segment_changes import Application, apply, inspect_segment
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ArchiveError
+from everlog.aeron.archive.service.channels import parse_channel
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.queries.queries import known_recording
 from everlog.aeron.archive.service.requester import Requester, Session
@@ -22,7 +23,6 @@ from everlog.aeron.archive.service.upkeep import refusals
 from everlog.aeron.archive.service.upkeep.deletion import NULL_ID, Deletion
 from everlog.aeron.archive.service.upkeep.refusals import ReplayInProgress, refusal
 from everlog.aeron.archive.writing.stream_parameters import stripped
-from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import NULL_POSITION
 
 
@@ -143,7 +143,7 @@ class Upkeep:
         if recording_id not in archive.catalog or archive.catalog.recording(recording_id).state != "VALID":
             requester.send_unknown_recording(correlation_id, recording_id)
             return None
-        stripped_channel = stripped(ChannelUri.parse(channel))
+        stripped_channel = stripped(parse_channel(channel))
         archive.check()
         with archive.lock:
             archive.catalog.replace_channels(recording_id, stripped_channel, channel)
