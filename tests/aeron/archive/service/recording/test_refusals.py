@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
-from everlog.aeron.channel_uri import InvalidChannel
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from tests.aeron.archive.service.recording.recording_world import CHANNEL, MUCH, World
 from tests.aeron.frames.framed_messages import STREAM, frame
@@ -84,7 +83,7 @@ def test_what_the_driver_refuses_leaves_nothing() -> None:
     world.client.refusal = RegistrationRefused.of("add-subscription", 1, "no")
     with pytest.raises(RegistrationRefused):
         world.start()
-    with pytest.raises(InvalidChannel):
+    with pytest.raises(ArchiveError, match="Aeron URIs must start with 'aeron:', found: udp"):
         world.start(channel="udp")
     world.client.refusal = None
     world.start()

@@ -11,7 +11,6 @@ from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.archive.service.recording.streams import check_image_extends, stream_key, subscription_channel
-from everlog.aeron.channel_uri import InvalidChannel
 from tests.aeron.archive.service.recording.recording_world import Received
 
 
@@ -33,7 +32,7 @@ def test_a_stream_is_known_by_the_parameters_that_name_its_place(channel: str, k
 
 
 def test_what_is_no_channel_has_no_key() -> None:
-    with pytest.raises(InvalidChannel):
+    with pytest.raises(ArchiveError, match="unknown media: tcp"):
         stream_key(7, "aeron:tcp?endpoint=a:1")
 
 

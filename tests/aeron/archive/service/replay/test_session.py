@@ -288,4 +288,4 @@ def test_any_other_refusal_is_told() -> None:
     assert begun.is_done
     ((kind, correlation_id, code, text),) = asker.sent
     assert (kind, correlation_id, code) == ("error", 1, 0)
-    assert text.startswith("failed to create replay publication: the driver refused add-publication: ")
+    assert text == "failed to create replay publication: ERROR - text, errorCodeValue=1"
