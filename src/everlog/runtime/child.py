@@ -142,6 +142,7 @@ def serve(start: Start, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None
 
 
 def _await_parent(stdin: IO[bytes], stop: threading.Event) -> None:
-    """Set ``stop`` when the parent closes its end of the pipe, or dies."""
-    stdin.read(1)
+    """Set ``stop`` when the parent closes its end of the pipe, or dies. Reads the descriptor: a thread that waits in a
+    buffered reader holds its lock, with which Python aborts a process that ends by itself."""
+    os.read(stdin.fileno(), 1)
     stop.set()
