@@ -1,4 +1,4 @@
-# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-archive-service | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
+# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-archive-service | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-archive-service | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 # What is compiled, and what came out of it.
 LIST_SOURCES := find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.so' | LC_ALL=C sort
 
-.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-archive-service bench-transport bench-spark soak-spark soak-jlog soak-archive soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
+.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-archive-service bench-transport bench-spark soak-spark soak-jlog soak-archive soak-archive-service soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
 
 setup: $(SETUP) $(BUILT)
 
@@ -117,6 +117,10 @@ soak-jlog: setup
 # Recorders of Aeron archives, killed at random moments.
 soak-archive: setup
 	$(BIN)/python -m everlog.testing.soak.archive --kills 200 $(FOLDER)
+
+# A live archive, its media driver and its clients, 20 kills of each; SEED=... are other victims and pauses.
+soak-archive-service: setup
+	$(BIN)/python -m everlog.testing.soak.archive_service --kills 20 --seed $(or $(SEED),1) $(FOLDER)
 
 # A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint; and the part
 # of it that appends, 200 times for each.
