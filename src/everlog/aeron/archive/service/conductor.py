@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.dispatch import Dispatch, Parts
 from everlog.aeron.archive.service.control.sessions import ControlSessions
+from everlog.aeron.archive.service.counters import ArchiveCounters
 from everlog.aeron.archive.service.queries.queries import Queries
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.replay.service import ReplayService
@@ -35,8 +36,8 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class ArchiveConductor:
-    """Runs one archive: an agent for :class:`~everlog.runtime.agent_runner.AgentRunner`. ``count_changed`` is called
-    with the number of control sessions. Subscribes to the control channels when it is made: raises
+    """Runs one archive: an agent for :class:`~everlog.runtime.agent_runner.AgentRunner`. Keeps ``counters`` up
+    to date; its owner closes them. Subscribes to the control channels when it is made: raises
     :class:`RegistrationRefused`, :class:`DriverTimeout`."""
 
     words: Sequence[WordPair] = ()
@@ -44,15 +45,16 @@ class ArchiveConductor:
     def __init__(
         self,
         context: ServiceContext,
+        counters: ArchiveCounters,
         *,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
-        count_changed: Callable[[int], None] = lambda count: None,
     ) -> None:
         self._context = context
+        self._counters = counters
         self._running: list[Session] = []
         self._is_cut_off_told = False
-        self._recordings = RecordingService(context)
+        self._recordings = RecordingService(context, write_times=counters.writes)
         self._replays = ReplayService(context, self._recordings)
         upkeep = Upkeep(context, self._recordings, self._replays, self._running.append)
         self._recordings.refuse_while_deleting(upkeep.is_deleting)
@@ -70,7 +72,7 @@ class ArchiveConductor:
             Dispatch(parts, context.on_error),
             authenticator or AllowAllAuthenticator(),
             authorisation or AllowAllAuthorisation(),
-            count_changed,
+            counters.control_sessions.show,
         )
         settings = context.settings
         channels = [(settings.local_control_channel, settings.local_control_stream_id)]
@@ -102,6 +104,7 @@ class ArchiveConductor:
 
     def do_work(self, now_ns: int, now_ms: int = 0) -> int:
         """Run one cycle. Returns the amount of work done. Raises the error that ended the client of the driver."""
+        self._counters.cycle.measure(now_ns)
         aeron = self._context.aeron
         done = aeron.do_work()
         if aeron.failure is not None:
@@ -119,7 +122,15 @@ class ArchiveConductor:
             if session.is_done:
                 self._running.remove(session)
                 session.close()
+        self._show_counts()
         return done
+
+    def _show_counts(self) -> None:
+        counters = self._counters
+        counters.recording_sessions.show(self._recordings.active_count)
+        counters.replay_sessions.show(len(self._replays))
+        counters.writes.publish()
+        counters.reads.publish()
 
     def _guarded(self, work: Callable[[int], int], now_ns: int) -> int:
         """Do a part's work; an error of one part is logged, and the others go on."""
@@ -159,5 +170,6 @@ class ArchiveConductor:
                 close()
             except EverlogError as error:
                 self._context.on_error(error)
+        self._show_counts()
         for subscription in self._controls:
             subscription.close()

@@ -4,7 +4,13 @@ ControlSessionCounter."""
 from __future__ import annotations
 
 import struct
+import time
+from collections.abc import Callable
 
+from everlog.aeron.transport.client.aeron import Aeron
+from everlog.aeron.transport.client.counter import Counter
+from everlog.aeron.transport.client.registration import Registration
+from everlog.aeron.transport.driver.system_counters import duration_text
 from everlog.version import __version__
 
 RECORDING_POSITION_TYPE_ID = 100
@@ -21,6 +27,9 @@ REPLAYER_READ_TIME_TYPE_ID = 110
 RECORDING_SESSIONS_TYPE_ID = 111
 REPLAY_SESSIONS_TYPE_ID = 112
 CONTROL_SESSION_TYPE_ID = 113
+
+THREADING_MODE = "SHARED"
+"""As labels name it: conductor, recorder and replayer run in one thread."""
 
 MAX_KEY_LENGTH = 112
 MAX_LABEL_LENGTH = 380
@@ -57,7 +66,7 @@ def archive_key(archive_id: int) -> bytes:
 
 def archive_errors_label(archive_id: int) -> str:
     """The label of the counter of errors, which also shows that the archive is alive."""
-    return f"Archive Errors - archiveId={archive_id} version={__version__}"
+    return f"Archive Errors - archiveId={archive_id} version={__version__} commit=everlog"
 
 
 def archive_label(text: str, archive_id: int) -> str:
@@ -68,3 +77,131 @@ def archive_label(text: str, archive_id: int) -> str:
 def _label(text: str, archive_id: int) -> str:
     suffix = f" - archiveId={archive_id}"
     return text.encode("ascii", "replace")[: MAX_LABEL_LENGTH - len(suffix)].decode() + suffix
+
+
+def _set(counter: Counter, value: int) -> None:
+    """Set a counter, unless the driver or the client that has it has ended."""
+    if not counter.is_closed:
+        counter.value = value
+
+
+class CycleTime:
+    """Tracks the time between the starts of two cycles: the longest, and how many exceeded ``threshold_ns``. Source:
+    DutyCycleStallTracker."""
+
+    def __init__(self, longest: Counter, exceeded: Counter, threshold_ns: int) -> None:
+        self._longest_counter = longest
+        self._exceeded_counter = exceeded
+        self._threshold_ns = threshold_ns
+        self._last_ns: int | None = None
+        self._longest_ns = self._exceeded = 0
+
+    def measure(self, now_ns: int) -> None:
+        """Record that a cycle begins."""
+        duration_ns = 0 if self._last_ns is None else now_ns - self._last_ns
+        self._last_ns = now_ns
+        if duration_ns > self._longest_ns:
+            self._longest_ns = duration_ns
+            _set(self._longest_counter, duration_ns)
+        if duration_ns > self._threshold_ns:
+            self._exceeded += 1
+            _set(self._exceeded_counter, self._exceeded)
+
+
+class TransferTimes:
+    """Sums the bytes and the times of reads or writes, and keeps the longest time. Counters show them after
+    :meth:`publish`, which is called once in a cycle. ``clock_ns`` is the clock that durations are measured with.
+    Source: ArchiveConductor.Recorder, ArchiveConductor.Replayer."""
+
+    def __init__(
+        self, longest: Counter, total_bytes: Counter, total_time: Counter, *, clock_ns: Callable[[], int]
+    ) -> None:
+        self.clock_ns = clock_ns
+        self._counters = longest, total_bytes, total_time
+        self._longest_ns = self._bytes = self._total_ns = 0
+        self._is_changed = False
+
+    def add(self, length: int, duration_ns: int) -> None:
+        """Count one read or write of ``length`` bytes."""
+        self._bytes += length
+        self._total_ns += duration_ns
+        self._longest_ns = max(self._longest_ns, duration_ns)
+        self._is_changed = True
+
+    def publish(self) -> None:
+        """Set the counters."""
+        if self._is_changed:
+            self._is_changed = False
+            for counter, value in zip(self._counters, (self._longest_ns, self._bytes, self._total_ns), strict=True):
+                _set(counter, value)
+
+
+class Level:
+    """A counter that shows how many there are of something."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._value = 0
+
+    def show(self, value: int) -> None:
+        """Set the counter if the number has changed."""
+        if value != self._value:
+            self._value = value
+            _set(self._counter, value)
+
+
+class ArchiveCounters:
+    """The counters that an archive has once. Adds them: raises :class:`RegistrationRefused`, :class:`DriverTimeout`.
+    A cycle of more than ``cycle_threshold_ns`` counts as too long; ``clock_ns`` times reads and writes. Source:
+    Archive.Context.conclude."""
+
+    def __init__(
+        self, aeron: Aeron, archive_id: int, cycle_threshold_ns: int, clock_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._adding: list[Registration[Counter]] = []
+        key = archive_key(archive_id)
+
+        def add(type_id: int, label: str) -> Registration[Counter]:
+            self._adding.append(aeron.async_add_counter(type_id, label, key))
+            return self._adding[-1]
+
+        def named(type_id: int, text: str) -> Registration[Counter]:
+            return add(type_id, archive_label(text, archive_id))
+
+        threshold = duration_text(cycle_threshold_ns)
+        exceeded = f"archive-conductor work cycle time exceeded count: threshold={threshold} {THREADING_MODE}"
+        # All are asked for at once: the start then waits for the driver once, not a dozen times.
+        errors = add(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(archive_id))
+        longest = named(MAX_CYCLE_TIME_TYPE_ID, f"archive-conductor max cycle time in ns: {THREADING_MODE}")
+        too_long = named(CYCLE_THRESHOLD_TYPE_ID, exceeded)
+        control_sessions = named(CONTROL_SESSIONS_TYPE_ID, "Archive Control Sessions")
+        recording_sessions = named(RECORDING_SESSIONS_TYPE_ID, "Archive Recording Sessions")
+        replay_sessions = named(REPLAY_SESSIONS_TYPE_ID, "Archive Replay Sessions")
+        writes = (
+            named(RECORDER_MAX_WRITE_TIME_TYPE_ID, "archive-recorder max write time in ns"),
+            named(RECORDER_WRITTEN_BYTES_TYPE_ID, "archive-recorder total write bytes"),
+            named(RECORDER_WRITE_TIME_TYPE_ID, "archive-recorder total write time in ns"),
+        )
+        reads = (
+            named(REPLAYER_MAX_READ_TIME_TYPE_ID, "archive-replayer max read time in ns"),
+            named(REPLAYER_READ_BYTES_TYPE_ID, "archive-replayer total read bytes"),
+            named(REPLAYER_READ_TIME_TYPE_ID, "archive-replayer total read time in ns"),
+        )
+        self._errors = errors.result()
+        self.cycle = CycleTime(longest.result(), too_long.result(), cycle_threshold_ns)
+        self.control_sessions = Level(control_sessions.result())
+        self.recording_sessions = Level(recording_sessions.result())
+        self.replay_sessions = Level(replay_sessions.result())
+        self.writes = TransferTimes(*(each.result() for each in writes), clock_ns=clock_ns)
+        self.reads = TransferTimes(*(each.result() for each in reads), clock_ns=clock_ns)
+
+    def count_error(self) -> None:
+        """Count an error; any thread may call it."""
+        if not self._errors.is_closed:
+            self._errors.add()
+
+    def close(self) -> None:
+        """Free the counters, that of the errors last: it shows that the archive is alive. A second call does
+        nothing."""
+        for added in reversed(self._adding):
+            added.result().close()

@@ -13,13 +13,7 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.counters import (
-    ARCHIVE_ERRORS_TYPE_ID,
-    CONTROL_SESSIONS_TYPE_ID,
-    archive_errors_label,
-    archive_key,
-    archive_label,
-)
+from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID, ArchiveCounters, archive_key
 from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
@@ -69,13 +63,10 @@ class EmbeddedArchive:
             self.driver_folder = aeron.folder
             self.archive_id = aeron.client_id if settings.archive_id is None else settings.archive_id
             self._refuse_second(aeron)
+            self._counters = ArchiveCounters(aeron, self.archive_id, settings.conductor_cycle_threshold_ns)
+            opened.callback(self._counters.close)
             self._archive = self._open_folder(settings, aeron, liveness_timeout_s, storage)
             opened.callback(self._close_folder)
-            key = archive_key(self.archive_id)
-            self._errors = aeron.add_counter(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(self.archive_id), key)
-            sessions = aeron.add_counter(
-                CONTROL_SESSIONS_TYPE_ID, archive_label("Archive Control Sessions", self.archive_id), key
-            )
             context = ServiceContext(
                 aeron=aeron,
                 archive=self._archive,
@@ -84,13 +75,8 @@ class EmbeddedArchive:
                 on_error=self._note,
                 now_ms=now_ms,
             )
-
-            def count(number: int) -> None:
-                if not sessions.is_closed:
-                    sessions.value = number
-
             self._conductor = ArchiveConductor(
-                context, authenticator=authenticator, authorisation=authorisation, count_changed=count
+                context, self._counters, authenticator=authenticator, authorisation=authorisation
             )
             self.control_channels = self._conductor.control_channels
             self._runner = AgentRunner(THREAD, [self._conductor], idle_strategy(settings.idle_strategy), self._on_error)
@@ -132,8 +118,7 @@ class EmbeddedArchive:
 
     def _note(self, error: BaseException) -> None:
         """Log an error that no client can be told of. A client that sends rubbish does not fill the log."""
-        if not self._errors.is_closed:
-            self._errors.add()
+        self._counters.count_error()
         left_out = self._limit.take(time.monotonic())
         if left_out is None:
             return

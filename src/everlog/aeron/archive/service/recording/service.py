@@ -12,6 +12,7 @@ from collections.abc import Callable
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.recording.active import ActiveRecordings
 from everlog.aeron.archive.service.recording.admission import Admission, usable_space_of
 from everlog.aeron.archive.service.recording.events import RecordingEventsPublisher
@@ -31,9 +32,16 @@ class RecordingService:
     :class:`ArchiveError` to refuse.
 
     ``usable_space`` returns the bytes that may still be written to the folder, by default those of its file system.
+    ``write_times`` counts what is written.
     Raises :class:`RegistrationRefused`, :class:`DriverTimeout` if the events channel can't be added."""
 
-    def __init__(self, context: ServiceContext, *, usable_space: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        context: ServiceContext,
+        *,
+        usable_space: Callable[[], int] | None = None,
+        write_times: TransferTimes | None = None,
+    ) -> None:
         usable_space = usable_space or (lambda: usable_space_of(context.archive.path))
         settings = context.settings
         self._aeron = context.aeron
@@ -50,6 +58,7 @@ class RecordingService:
             # Not the archive's own: that one raises once another process owns the folder.
             stop_position=lambda recording_id: context.archive.catalog.recording(recording_id).stop_position,
             on_error=context.on_error,
+            write_times=write_times,
         )
         self._active = ActiveRecordings(context, surroundings)
         self._subscriptions = Subscriptions(context.aeron, self._active.on_image)

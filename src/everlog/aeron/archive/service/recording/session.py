@@ -23,13 +23,17 @@ from enum import Enum, auto
 
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.recording.events import RecordingEventsPublisher
 from everlog.aeron.archive.service.recording.streams import RecordingRequest
 from everlog.aeron.archive.writing.recorder import Recorder
+from everlog.aeron.frames.constants import HEADER_LENGTH, TYPE_PADDING
+from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.image import Image
 from everlog.errors import EverlogError
 
+_TYPE_AT = DataHeader.field("type").offset
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -45,13 +49,14 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionSurroundings:
     """What all sessions of a service share. ``events`` is ``None`` if no events are published; ``usable_space`` returns
-    bytes, ``stop_position`` what the catalog has for a recording."""
+    bytes, ``stop_position`` what the catalog has for a recording. ``write_times`` counts what is written."""
 
     events: RecordingEventsPublisher | None
     block_length_limit: int
     usable_space: Callable[[], int]
     stop_position: Callable[[int], int | None]
     on_error: Callable[[BaseException], None]
+    write_times: TransferTimes | None = None
 
 
 class RecordingSession:
@@ -146,7 +151,13 @@ class RecordingSession:
 
     def _write(self, block: memoryview, session_id: int, term_id: int) -> None:
         self._block_length = len(block)
+        times = self._surroundings.write_times
+        begun_ns = 0 if times is None else times.clock_ns()
         self._recorder.append_block(block)
+        if times is not None:
+            # Of padding, which is a block of its own, only the header is written.
+            is_padding = block[_TYPE_AT] == TYPE_PADDING
+            times.add(HEADER_LENGTH if is_padding else len(block), times.clock_ns() - begun_ns)
 
     def _publish_progress(self, events: RecordingEventsPublisher) -> None:
         position = self._recorder.recorded_position

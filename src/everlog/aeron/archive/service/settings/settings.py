@@ -20,7 +20,7 @@ from everlog.aeron.transport.driver.settings.property_values import (
     parse_text,
 )
 from everlog.runtime.idle import IdleStrategyName
-from everlog.time_units import NS_PER_S
+from everlog.time_units import NS_PER_MS, NS_PER_S
 
 PREFIX = "aeron.archive."
 
@@ -69,6 +69,8 @@ class ArchiveSettings:
     """Identifies the archive to its clients; ``None``: the id of the archive's Aeron client."""
     record_checksum: Checksum = field(default="none", metadata=_metadata(parse_checksum, "record.checksum"))
     replay_checksum: Checksum = field(default="none", metadata=_metadata(parse_checksum, "replay.checksum"))
+    conductor_cycle_threshold_ns: int = _setting(100 * NS_PER_MS, parse_duration_ns, "conductor.cycle.threshold")
+    """A duty cycle that takes longer is counted."""
     idle_strategy: IdleStrategyName = field(default="backoff", metadata=_metadata(parse_idle, "idle.strategy"))
     """What the service's thread does when it has nothing to do."""
 
