@@ -3,6 +3,7 @@ DistinctErrorLog."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +35,32 @@ class DistinctError:
 def read_errors(data: Readable, start: int = 0, end: int | None = None) -> list[DistinctError]:
     """Read the errors in ``data[start:end]``. An entry with a length out of bounds ends the log; an entry that is still
     being written (without a time) is skipped."""
-    end = len(data) if end is None else min(end, len(data))
     errors = []
-    at = start
-    while at + ErrorEntry.size <= end:
-        entry = ErrorEntry.unpack_from(data, at)
-        if not ErrorEntry.size <= entry.length <= end - at:
-            break
+    for at, entry in _entries(data, start, len(data) if end is None else min(end, len(data))):
         if entry.last_observation_timestamp > 0:
             text = str(data[at + ErrorEntry.size : at + entry.length], "utf-8", "replace")
             times = entry.first_observation_timestamp, entry.last_observation_timestamp
             errors.append(DistinctError(entry.observation_count, *times, text))
-        at += (entry.length + ENTRY_ALIGNMENT - 1) & -ENTRY_ALIGNMENT
     return errors
+
+
+def end_of_errors(data: Readable) -> int:
+    """Where a log's next entry goes."""
+    end = 0
+    for at, entry in _entries(data, 0, len(data)):
+        end = at + _aligned(entry.length)
+    return min(end, len(data))
+
+
+def _entries(data: Readable, start: int, end: int) -> Iterator[tuple[int, ErrorEntry]]:
+    at = start
+    while at + ErrorEntry.size <= end:
+        entry = ErrorEntry.unpack_from(data, at)
+        if not ErrorEntry.size <= entry.length <= end - at:
+            return
+        yield at, entry
+        at += _aligned(entry.length)
+
+
+def _aligned(length: int) -> int:
+    return (length + ENTRY_ALIGNMENT - 1) & -ENTRY_ALIGNMENT

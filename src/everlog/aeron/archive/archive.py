@@ -198,6 +198,11 @@ class Archive:
         """Raises :class:`StoreUnavailable` if the folder is no longer this archive's own."""
         self._ownership.check()
 
+    def record_error(self, error: BaseException) -> None:
+        """Record an error in the mark file, where ``everlog archive DIR errors`` and Aeron's ArchiveTool show it. For
+        one thread; raises nothing of the folder's."""
+        self._ownership.record_error(error)
+
     # Recording
 
     def start_recording(

@@ -119,6 +119,7 @@ class EmbeddedArchive:
     def _note(self, error: BaseException) -> None:
         """Log an error that no client can be told of. A client that sends rubbish does not fill the log."""
         self._counters.count_error()
+        self._archive.record_error(error)
         left_out = self._limit.take(time.monotonic())
         if left_out is None:
             return

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from everlog.aeron.archive.format.catalog import NAMING
 from everlog.aeron.archive.format.catalog_bytes import VERSION
 from everlog.aeron.archive.format.mark_place import LINK_NAME, MARK_NAME, writable_mark_storage
+from everlog.aeron.archive.writing.error_log import open_error_log
 from everlog.aeron.frames.constants import version_text
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.aeron.mark_file import (
@@ -41,6 +42,7 @@ from everlog.aeron.mark_file import (
     now_ms,
     read_archive_mark,
 )
+from everlog.aeron.transport.memory.error_log_writer import DistinctErrorLog
 from everlog.core.files.writable import WritableFile, WritableStorage
 from everlog.errors import Closed, CorruptData, EverlogError, StoreUnavailable
 
@@ -81,6 +83,7 @@ class Ownership:
         self._header = header
         self._clock_ms = clock_ms
         self._beaten = time.monotonic()
+        self._error_log: DistinctErrorLog | None = None
         self.lost: EverlogError | None = None
 
     @classmethod
@@ -163,6 +166,16 @@ class Ownership:
             raise self.lost
         if time.monotonic() - self._beaten > SILENT_S:
             self.beat()
+
+    def record_error(self, error: BaseException) -> None:
+        """Record an error in the mark file's log of distinct errors, with its count and times. One that does not fit
+        there, or can't be written, is not recorded. Not thread-safe."""
+        if self.lost is not None:
+            return
+        with contextlib.suppress(EverlogError):
+            if self._error_log is None:
+                self._error_log = open_error_log(self._file, HEADER_LENGTH, ERROR_LOG_BYTES)
+            self._error_log.record(error, self._clock_ms())
 
     def leave(self) -> None:
         """Give up ownership in a forked child: the parent is the owner."""

@@ -1,4 +1,4 @@
-"""Writes a driver's distinct error log: each error once, with the number and times of its observations. Source: Agrona,
+"""Writes a distinct error log: each error once, with the number and times of its observations. Source: Agrona,
 DistinctErrorLog. :mod:`everlog.aeron.error_log` reads it."""
 
 from __future__ import annotations
@@ -6,11 +6,11 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Hashable, Iterator
+from typing import Protocol
 
 from everlog.aeron.error_log import ENTRY_ALIGNMENT
 from everlog.aeron.frames.constants import align
 from everlog.aeron.layouts import ErrorEntry
-from everlog.kernel.memory import Memory
 
 _COUNT = ErrorEntry.field("observation_count").offset
 _LAST = ErrorEntry.field("last_observation_timestamp").offset
@@ -19,12 +19,35 @@ MAX_CAUSES = 16
 """Most causes of an error that are compared."""
 
 
-class DistinctErrorLog:
-    """The only writer of the memory. Thread-safe."""
+class LogMemory(Protocol):
+    """What the log is written to: shared memory (:class:`~everlog.kernel.memory.Memory`), or a part of a file."""
 
-    def __init__(self, memory: Memory) -> None:
+    @property
+    def length(self) -> int:
+        """Bytes."""
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write bytes."""
+
+    def put_i64(self, offset: int, value: int) -> None:
+        """Write a number."""
+
+    def put_i32_release(self, offset: int, value: int) -> None:
+        """Write a number after all that was written before."""
+
+    def put_i64_release(self, offset: int, value: int) -> None:
+        """Write a number after all that was written before."""
+
+    def get_and_add_i32(self, offset: int, delta: int) -> int:
+        """Add to a number. Returns the number before."""
+
+
+class DistinctErrorLog:
+    """The only writer of the memory, which is zero from ``start`` on. Thread-safe."""
+
+    def __init__(self, memory: LogMemory, start: int = 0) -> None:
         self._memory = memory
-        self._next = 0
+        self._next = start
         self._offsets: dict[Hashable, int] = {}
         self._lock = threading.Lock()
 
