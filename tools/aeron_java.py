@@ -22,7 +22,12 @@ from everlog.errors import MissingDependency
 from everlog.spark.java import find_java
 
 ARTIFACT, VERSION = "io.aeron:aeron-all", "1.51.0"
-SHA256 = "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458"
+OLD_VERSION = "1.44.1"
+"""A release whose clients and archives speak schema version 9."""
+SHA256 = {
+    VERSION: "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458",
+    OLD_VERSION: "3bcd1b5a9ec5ea6461de67b5ce7ce97c57c5129bef3158cbe0fac0b7bfb716ad",
+}
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 OPENS = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.base/java.util.zip")
 """Packages of the JDK that Agrona reaches into."""
@@ -67,45 +72,46 @@ def java() -> str:
 
 
 @cache
-def jar(*, download: bool) -> Path:
-    """The jar; fetched when it is not there and ``download`` allows it. Raises :class:`Missing`."""
+def jar(*, download: bool, version: str = VERSION) -> Path:
+    """The jar; fetched when it is not there and ``download`` allows it. ``EVERLOG_AERON_JAR`` stands for the newest
+    version. Raises :class:`Missing`."""
     named = os.environ.get("EVERLOG_AERON_JAR")
-    if named:
+    if named and version == VERSION:
         if not Path(named).is_file():
             raise Missing(f"EVERLOG_AERON_JAR names {named}, which is no file")
         return Path(named)
-    path = cache_folder() / f"aeron-all-{VERSION}.jar"
+    path = cache_folder() / f"aeron-all-{version}.jar"
     with alone():
         if not path.exists():
             if not download:
                 raise Missing("the Aeron jar was not downloaded yet: make interop does")
-            _download(path)
+            _download(path, version)
     found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != SHA256:
+    if found != SHA256[version]:
         path.unlink()
-        raise Missing(f"{path.name} has SHA-256 {found}, expected {SHA256}; it was removed, try again")
+        raise Missing(f"{path.name} has SHA-256 {found}, expected {SHA256[version]}; it was removed, try again")
     return path
 
 
-def _download(path: Path) -> None:
+def _download(path: Path, version: str) -> None:
     """By Maven, which knows the mirror that a company may have, or from Maven Central itself."""
     if shutil.which("mvn") is None:
-        _download_from_central(path)
+        _download_from_central(path, version)
         return
     # -C fails when the file is not what the repository's own checksum says.
-    command = ["mvn", "-B", "-q", "-C", COPY, f"-Dartifact={ARTIFACT}:{VERSION}", f"-DoutputDirectory={path.parent}"]
+    command = ["mvn", "-B", "-q", "-C", COPY, f"-Dartifact={ARTIFACT}:{version}", f"-DoutputDirectory={path.parent}"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=MAVEN_SECONDS)
     except subprocess.TimeoutExpired as late:
-        raise Missing(f"Maven did not fetch {ARTIFACT} {VERSION} within {MAVEN_SECONDS} s") from late
+        raise Missing(f"Maven did not fetch {ARTIFACT} {version} within {MAVEN_SECONDS} s") from late
     if ended.returncode or not path.exists():
         said = next((line for line in (ended.stdout + ended.stderr).splitlines() if "ERROR" in line), "nothing")
-        raise Missing(f"{ARTIFACT} {VERSION} could not be fetched from Maven Central; Maven says: {said[:300]}")
+        raise Missing(f"{ARTIFACT} {version} could not be fetched from Maven Central; Maven says: {said[:300]}")
 
 
-def _download_from_central(path: Path) -> None:
+def _download_from_central(path: Path, version: str) -> None:
     group, name = ARTIFACT.split(":")
-    url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{VERSION}/{name}-{VERSION}.jar"
+    url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{version}/{name}-{version}.jar"
     try:
         with urllib.request.urlopen(url, timeout=CENTRAL_SECONDS) as answer:
             data = answer.read(MAX_JAR_BYTES)

@@ -379,9 +379,9 @@ def _tool(jar: Path, name: str, folder: Path, arguments: tuple[object, ...], say
     return ToolResult(ended.stdout, ended.stderr, ended.returncode, words)
 
 
-def prepare(*, download: bool) -> Path:
+def prepare(*, download: bool, version: str = aeron_java.VERSION) -> Path:
     """The jar, with Java there and the program compiled. Raises :class:`Missing`."""
-    jar = aeron_java.jar(download=download)
+    jar = aeron_java.jar(download=download, version=version)
     aeron_java.classes(PROGRAM, jar)
     return jar
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tools import aeron_java
 
 import everlog
 from everlog.aeron.archive.service.server import ArchiveServer
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.driver.settings.configuration import Configuration
+from tests.interop.archive import java_archive
 from tests.interop.archive.java_archive import MIXED, ArchiveOptions, JavaArchive, Messages, Signal
 from tests.interop.line_process import PeerError
 
@@ -19,7 +21,6 @@ pytestmark = pytest.mark.peer
 SEGMENT = 128 << 10
 CHANNEL = "aeron:ipc?term-length=64k"
 LOCAL = "aeron:ipc?term-length=64k"
-StartArchive = Callable[..., JavaArchive]
 
 
 @pytest.fixture
@@ -37,10 +38,19 @@ def server(tmp_path: Path, driver_folder: Path) -> Iterator[ArchiveServer]:
         yield started
 
 
+@pytest.fixture(scope="module", params=[aeron_java.VERSION, aeron_java.OLD_VERSION])
+def client_jar(request: pytest.FixtureRequest) -> Path:
+    """The newest release, and an old one."""
+    try:
+        return java_archive.prepare(download=aeron_java.may_download(), version=request.param)
+    except java_archive.Missing as missing:
+        pytest.skip(str(missing))
+
+
 @pytest.fixture(params=["ipc", "udp"])
 def client(
-    request: pytest.FixtureRequest, server: ArchiveServer, tmp_path: Path, start_archive: StartArchive
-) -> JavaArchive:
+    request: pytest.FixtureRequest, server: ArchiveServer, tmp_path: Path, client_jar: Path
+) -> Iterator[JavaArchive]:
     """The real client, over IPC and over UDP."""
     is_udp = request.param == "udp"
     options = ArchiveOptions(
@@ -48,7 +58,9 @@ def client(
         archive=server.control_channels[0] if is_udp else LOCAL,
         answers="aeron:udp?endpoint=localhost:0" if is_udp else LOCAL,
     )
-    return start_archive(tmp_path / "unused", options)
+    started = JavaArchive(client_jar, tmp_path / "unused", options)
+    yield started
+    started.kill()
 
 
 def test_it_connects_and_learns_the_archives_id(server: ArchiveServer, client: JavaArchive) -> None:
