@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from everlog.aeron.archive.protocol.codec import PROTOCOL_VERSION, decode
+from everlog.aeron.archive.protocol.codec import PROTOCOL_VERSION, decode, encode
 from everlog.aeron.archive.protocol.responses import Challenge, ControlResponse, Ping, ResponseCode
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
@@ -257,9 +257,43 @@ def test_a_client_that_unsubscribes_ends_its_session() -> None:
 
 
 def test_the_queue_of_a_client_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "MAX_QUEUED", 3)
     run = Run().active()
     run.stream.result = BACK_PRESSURED
-    for correlation_id in range(4):
+    length = len(encode(ControlResponse(run.session.session_id, 0, 0, ResponseCode.OK, PROTOCOL_VERSION, "")))
+    monkeypatch.setattr(session_module, "MAX_QUEUED_BYTES", 3 * length)
+    for correlation_id in range(3):
         run.session.send_ok(correlation_id)
-    assert run.session.abort_reason == "more than 3 responses wait to be sent"
+    assert run.session.abort_reason is None
+    run.session.send_ok(3)
+    assert run.session.abort_reason == f"more than {3 * length} bytes of responses wait to be sent"
+
+
+def test_what_has_gone_out_leaves_room_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run().active()
+    monkeypatch.setattr(session_module, "MAX_QUEUED_BYTES", 1000)
+    for correlation_id in range(100):
+        run.stream.result = BACK_PRESSURED
+        run.session.send_ok(correlation_id)
+        run.stream.result = 1
+        run.work()
+    assert not run.session.is_done
+
+
+def test_a_text_that_is_too_long_for_the_shortest_term_is_cut() -> None:
+    run = Run().active()
+    run.session.send_error(1, ErrorCode.GENERIC, "x" * 100_000)
+    answer = run.stream.sent[-1]
+    assert isinstance(answer, ControlResponse)
+    assert answer.error_message == "x" * (7 << 10)
+    assert len(encode(answer)) <= 64 * 1024 // 8
+
+
+def test_a_client_that_takes_no_answer_to_its_connect_request_is_cut_off() -> None:
+    """It has subscribed, and neither reads nor sends anything."""
+    run = Run()
+    run.work(3)
+    run.stream.result = BACK_PRESSURED
+    run.work(1, step_ms=200)
+    assert run.session.state is State.AUTHENTICATED
+    run.work(1, step_ms=TIMEOUT_MS + 1)
+    assert run.session.abort_reason == "failed to establish initial connection: state=AUTHENTICATED"

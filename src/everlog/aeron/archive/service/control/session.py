@@ -43,8 +43,10 @@ from everlog.time_units import NS_PER_MS
 
 RESEND_INTERVAL_NS = 200 * NS_PER_MS
 SEND_ATTEMPTS = 3
-MAX_QUEUED = 65_536
-"""Most messages that wait for a client; one that asks for more without reading is cut off."""
+MAX_QUEUED_BYTES = 4 << 20
+"""Most bytes of messages that wait for a client; one that asks for more without reading is cut off."""
+MAX_TEXT_LENGTH = 7 << 10
+"""Longest text of an error: a message must fit into the shortest term, of 64 KiB."""
 
 SESSION_CLOSED = "session closed"
 NOT_CONNECTED_TEXT = "control response publication not connected"
@@ -99,6 +101,7 @@ class ControlSession:
         self._now_ms = now_ms
         self._refusal = refusal
         self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._now_ns = now_ns
         self._deadline_ns: int | None = now_ns + settings.connect_timeout_ns
         self._resend_ns = now_ns
@@ -173,7 +176,8 @@ class ControlSession:
     def _answer_connect(self) -> None:
         """Answer the connect request, possibly once more."""
         if self.state is State.AUTHENTICATED:
-            self._offer(self._response(self._correlation_id, self.session_id, ResponseCode.OK))
+            if not self._offer(self._response(self._correlation_id, self.session_id, ResponseCode.OK)):
+                self._begin_deadline()
         elif self.state is State.REJECTED:
             code = ErrorCode.AUTHENTICATION_REJECTED
             self._offer(self._response(self._correlation_id, code, ResponseCode.ERROR, "authentication rejected"))
@@ -196,7 +200,7 @@ class ControlSession:
             return 1
         sent = 0
         while self._queue and self._offer(self._queue[0]):
-            self._queue.popleft()
+            self._queued_bytes -= len(self._queue.popleft())
             sent += 1
         if self._queue:
             self._begin_deadline()
@@ -286,15 +290,17 @@ class ControlSession:
         return self._offer(message if isinstance(message, bytes) else encode(message))
 
     def _response(self, correlation_id: int, relevant_id: int, code: ResponseCode, text: str = "") -> bytes:
-        return encode(ControlResponse(self.session_id, correlation_id, relevant_id, code, PROTOCOL_VERSION, text))
+        ids = self.session_id, correlation_id, relevant_id
+        return encode(ControlResponse(*ids, code, PROTOCOL_VERSION, text[:MAX_TEXT_LENGTH]))
 
     def _send(self, data: bytes) -> None:
         if self.is_done or (not self._queue and self._offer(data)) or self.is_done:
             return
-        if len(self._queue) >= MAX_QUEUED:
-            self.abort(f"more than {MAX_QUEUED} responses wait to be sent")
+        if self._queued_bytes + len(data) > MAX_QUEUED_BYTES:
+            self.abort(f"more than {MAX_QUEUED_BYTES} bytes of responses wait to be sent")
             return
         self._queue.append(data)
+        self._queued_bytes += len(data)
         self._begin_deadline()
 
     def _offer(self, data: bytes) -> bool:

@@ -31,7 +31,9 @@ from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.response_stream import PublishedResponses
 from everlog.aeron.archive.service.control.session import IMAGE_GONE, SESSION_CLOSED, ControlSession
 from everlog.aeron.archive.service.counters import CONTROL_SESSION_TYPE_ID, control_session_key, control_session_label
+from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
+from everlog.aeron.channel_parameters import parse_size
 from everlog.aeron.channel_uri import ChannelUri, InvalidChannel
 from everlog.aeron.frames.constants import version_text
 from everlog.aeron.messages import Message
@@ -39,11 +41,17 @@ from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import FragmentAssembler
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.errors import EverlogError, UnknownMessage
+from everlog.time_units import NS_PER_S
 
 _log = logging.getLogger("everlog.aeron.archive")
 FRAGMENT_LIMIT = 10
 MAX_SESSIONS = 1_000
 """Most control sessions at a time: each has a log buffer and a counter in the driver."""
+MAX_RESPONSE_TERM_LENGTH = 1 << 20
+"""Longest term of a response publication that a client may ask for, unless the settings have longer ones: it is memory
+of the archive's host."""
+WARNINGS_IN_A_PERIOD, PERIOD_S = 20, 10.0
+"""How many warnings are logged within a period at most: a client that sends rubbish does not fill the log."""
 _MAX_SESSION_ID = (1 << 31) - 1
 
 
@@ -80,6 +88,8 @@ class ControlSessions:
         self._sessions: dict[int, tuple[ControlSession, Image]] = {}
         self._assemblers: dict[int, FragmentAssembler] = {}
         self._gone: list[Image] = []
+        self._limit = LineLimit(WARNINGS_IN_A_PERIOD, PERIOD_S)
+        self._now_ns = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -119,6 +129,7 @@ class ControlSessions:
     def do_work(self, now_ns: int) -> int:
         """Run all sessions, and close those that have ended. Returns the amount of work done."""
         done = 0
+        self._now_ns = now_ns
         while self._gone:
             self._end_sessions_of(self._gone.pop())
             done += 1
@@ -147,7 +158,7 @@ class ControlSessions:
         session.close()
         if session.ended_by_fault:
             reason = session.abort_reason or ""
-            _log.warning("control session %d ended: %s", session.session_id, reason)
+            self._warn("control session %d ended: %s", session.session_id, reason)
             try:
                 if not image.is_closed:
                     image.reject(reason)
@@ -160,6 +171,13 @@ class ControlSessions:
             session.close()
         self._sessions.clear()
         self._count_changed(0)
+
+    def _warn(self, text: str, *values: object) -> None:
+        left_out = self._limit.take(self._now_ns / NS_PER_S)
+        if left_out:
+            _log.warning("%d more warnings were not logged", left_out)
+        if left_out is not None:
+            _log.warning(text, *values)
 
     # Messages
 
@@ -197,7 +215,7 @@ class ControlSessions:
             found = self._sessions.get(self._handler.session_of_token(request, now_ns) or NULL_VALUE)
             session = None if found is None else found[0]
             if session is None:
-                _log.warning("unknown session or token timeout for a replay of recording %d", request.recording_id)
+                self._warn("unknown session or token timeout for a replay of recording %d", request.recording_id)
                 return
         else:
             session = self._session_of(image, request)
@@ -209,11 +227,11 @@ class ControlSessions:
     def _session_of(self, image: Image, request: SessionRequest) -> ControlSession | None:
         found = self._sessions.get(request.control_session_id)
         if found is None:
-            _log.warning("request %s of unknown control session %d", _name(request), request.control_session_id)
+            self._warn("request %s of unknown control session %d", _name(request), request.control_session_id)
             return None
         session, its_image = found
         if its_image is not image:
-            _log.warning(
+            self._warn(
                 "request %s for control session %d came from another client, %s",
                 *(_name(request), session.session_id, image.source_identity),
             )
@@ -223,7 +241,7 @@ class ControlSessions:
     def _is_authorised(self, session: ControlSession, request: Message) -> bool:
         if self._authorisation.is_authorised(SCHEMA_ID, request.template_id, None, session.principal):
             return True
-        _log.warning("control session %d may not send %s", session.session_id, _name(request))
+        self._warn("control session %d may not send %s", session.session_id, _name(request))
         assert isinstance(request, SessionRequest)
         session.send_error(request.correlation_id, ErrorCode.UNAUTHORISED_ACTION, "unauthorised action")
         return False
@@ -234,7 +252,7 @@ class ControlSessions:
         self, image: Image, request: AuthConnect | Connect, credentials: bytes, client_info: str, now_ns: int
     ) -> None:
         if len(self._sessions) >= MAX_SESSIONS:
-            _log.warning("refused a client from %s: %d sessions are open", image.source_identity, MAX_SESSIONS)
+            self._warn("refused a client from %s: %d sessions are open", image.source_identity, MAX_SESSIONS)
             return
         channel = self._response_channel(request.response_channel, image)
         refusal = None
@@ -259,22 +277,33 @@ class ControlSessions:
             now_ns,
             refusal=refusal,
         )
-        self._authenticator.on_connect_request(session_id, credentials, self._context.now_ms())
         self._sessions[session_id] = session, image
         self._count_changed(len(self._sessions))
+        try:
+            self._authenticator.on_connect_request(session_id, credentials, self._context.now_ms())
+        except Exception as error:
+            session.abort(f"failed with exception: {error}")
+            raise
 
     def _response_channel(self, asked: str, image: Image) -> str:
         """The channel of the answers: what identifies the client's stream, and the service's own lengths."""
         uri, settings = parse_channel(asked), self._context.settings
         mtu = None if settings.control_mtu_length is None else size_text(settings.control_mtu_length)
         own = {
-            "term-length": uri.get("term-length", size_text(settings.control_term_buffer_length)),
+            "term-length": self._response_term_length(uri),
             "sparse": uri.get("sparse", "true" if settings.control_term_buffer_sparse else "false"),
             "mtu": uri.get("mtu", mtu),
         }
         if uri.get("control-mode") == "response":
             own["response-correlation-id"] = str(image.correlation_id)
         return built(uri, own)
+
+    def _response_term_length(self, uri: ChannelUri) -> str:
+        asked, own = uri.get("term-length"), self._context.settings.control_term_buffer_length
+        most = max(own, MAX_RESPONSE_TERM_LENGTH)
+        if asked is None:
+            return size_text(own)
+        return asked if parse_size("term-length", asked) <= most else size_text(most)
 
 
 def _name(request: Message) -> str:
