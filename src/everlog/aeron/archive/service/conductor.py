@@ -55,7 +55,7 @@ class ArchiveConductor:
         self._running: list[Session] = []
         self._is_cut_off_told = False
         self._recordings = RecordingService(context, write_times=counters.writes)
-        self._replays = ReplayService(context, self._recordings)
+        self._replays = ReplayService(context, self._recordings, read_times=counters.reads)
         upkeep = Upkeep(context, self._recordings, self._replays, self._running.append)
         self._recordings.refuse_while_deleting(upkeep.is_deleting)
         self._replays.refuse_while_deleting(upkeep.is_deleting)

@@ -8,6 +8,7 @@ from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.recording.refusals import ErrorCode
 from everlog.aeron.archive.service.channels import built, duration_text, parse_channel, size_text
 from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.queries.queries import known_recording
 from everlog.aeron.archive.service.replay.beginning import Beginning
 from everlog.aeron.archive.service.replay.limits import ActiveRecordings, CounterLimit, Limit, RecordedLimit
@@ -26,11 +27,15 @@ Running = Beginning | ReplaySession
 
 
 class ReplayService:
-    """All replays of a service. While one runs, the folder's maintenance knows of it and leaves its segments."""
+    """All replays of a service. While one runs, the folder's maintenance knows of it and leaves its segments.
+    ``read_times`` counts what is read."""
 
-    def __init__(self, context: ServiceContext, active: ActiveRecordings) -> None:
+    def __init__(
+        self, context: ServiceContext, active: ActiveRecordings, *, read_times: TransferTimes | None = None
+    ) -> None:
         self._context = context
         self._active = active
+        self._read_times = read_times
         self._tokens = Tokens(context.settings.connect_timeout_ns)
         self._is_deleting: Callable[[int, int], bool] = lambda recording_id, position: False
         self._beginning: list[Beginning] = []
@@ -223,7 +228,7 @@ class ReplayService:
             checksum=settings.replay_checksum,
         )
         storage, on_error = self._context.archive.storage, self._context.on_error
-        session = ReplaySession(order, publication, beginning.requester, storage, on_error)
+        session = ReplaySession(order, publication, beginning.requester, storage, on_error, self._read_times)
         self._sessions[replay_session_id] = session
         self._register(session)
 

@@ -21,6 +21,7 @@ from typing import Protocol
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.format.segments import SegmentMap
 from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.replay.blocks import DAMAGED, NO_FRAME, WRONG_CHECKSUM, Preparer
 from everlog.aeron.archive.service.replay.limits import Limit
 from everlog.aeron.archive.service.replay.refusals import Range, refusal
@@ -93,7 +94,7 @@ class ReplayOrder:
 
 
 class ReplaySession:
-    """Replays one recording. ``on_error`` logs what the client is told of."""
+    """Replays one recording. ``on_error`` logs what the client is told of; ``read_times`` counts what is read."""
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class ReplaySession:
         requester: Requester,
         storage: Storage,
         on_error: Callable[[BaseException], None],
+        read_times: TransferTimes | None = None,
     ) -> None:
         segments = order.segments
         self.order = order
@@ -112,6 +114,7 @@ class ReplaySession:
         self._publication = publication
         self._storage = storage
         self._on_error = on_error
+        self._read_times = read_times
         self._end_position, self._stop = order.range.limit, order.range.stop
         self._is_final = order.limit is None
         self._base = segments.base(self.position)
@@ -265,7 +268,7 @@ class ReplaySession:
         left = min(self._stop - self.position, self.order.segments.term_length - term_offset)
         # A frame that begins before the end is sent whole.
         wanted = min(left, len(self._block), self._end_position - self.position + self.order.mtu_length)
-        read = self._file.read_into(self.position - self._base, self._block[:wanted])
+        read = self._read(self._file, wanted)
         limit = self._end_position - self.position
         length, follows = self._preparer.prepare(self._block, read, limit, term_offset, term_id)
         if length == 0 and follows < 0:
@@ -281,6 +284,14 @@ class ReplaySession:
         if self.state is State.REPLAY and follows > 0 and self.position < self._end_position:
             done += self._advance(self._publication.append_padding(follows - HEADER_LENGTH), align(follows))
         return done
+
+    def _read(self, file: ReadableFile, wanted: int) -> int:
+        times, block = self._read_times, self._block[:wanted]
+        begun_ns = 0 if times is None else times.clock_ns()
+        read = file.read_into(self.position - self._base, block)
+        if times is not None:
+            times.add(read, times.clock_ns() - begun_ns)
+        return read
 
     def _read_limit(self) -> None:
         """Note how far the recording is now. A limit that was final once stays so, also if the recording is extended
