@@ -3,6 +3,7 @@ ControlSessionCounter."""
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.driver.system_counters import duration_text
+from everlog.errors import EverlogError
 from everlog.version import __version__
 
 RECORDING_POSITION_TYPE_ID = 100
@@ -30,6 +32,9 @@ CONTROL_SESSION_TYPE_ID = 113
 
 THREADING_MODE = "SHARED"
 """As labels name it: conductor, recorder and replayer run in one thread."""
+
+FREE_TIMEOUT_S = 1.0
+"""How long to wait for a driver that does not free the counters."""
 
 MAX_KEY_LENGTH = 112
 MAX_LABEL_LENGTH = 380
@@ -158,6 +163,8 @@ class ArchiveCounters:
     def __init__(
         self, aeron: Aeron, archive_id: int, cycle_threshold_ns: int, clock_ns: Callable[[], int] = time.monotonic_ns
     ) -> None:
+        self._aeron = aeron
+        self._archive_id = archive_id
         self._adding: list[Registration[Counter]] = []
         key = archive_key(archive_id)
 
@@ -201,7 +208,12 @@ class ArchiveCounters:
             self._errors.add()
 
     def close(self) -> None:
-        """Free the counters, that of the errors last: it shows that the archive is alive. A second call does
-        nothing."""
+        """Free the counters, that of the errors last: it shows that the archive is alive. Waits for the driver, so that
+        the next archive with this id can start at once. A second call does nothing."""
+        if self._aeron.is_closed or self._errors.is_closed:
+            return
         for added in reversed(self._adding):
             added.result().close()
+        counters, key = self._aeron.counters, archive_key(self._archive_id)
+        with contextlib.suppress(EverlogError):  # the driver has ended
+            self._aeron.wait_until(lambda: counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, key) is None, FREE_TIMEOUT_S)

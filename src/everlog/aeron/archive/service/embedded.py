@@ -86,7 +86,8 @@ class EmbeddedArchive:
     def _refuse_second(self, aeron: Aeron) -> None:
         if aeron.counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, archive_key(self.archive_id)) is not None:
             found = f"an archive with id {self.archive_id} on this driver"
-            expected, hint = "no other archive with this id", "give each archive of a driver its own id"
+            expected = "no other archive with this id"
+            hint = "give each archive of a driver its own id; one that was killed keeps it for ten seconds"
             message = f"{aeron.folder}: {found} is running"
             raise StoreUnavailable(str(aeron.folder), found=found, expected=expected, hint=hint, message=message)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everlog.aeron.archive.protocol.requests import ListRecordings, PurgeRecording, Replay, StartRecording
+from everlog.aeron.archive.protocol.requests import ArchiveId, ListRecordings, PurgeRecording, Replay, StartRecording
 from everlog.aeron.archive.service.security.rules_file import Security, load_rules
 from everlog.aeron.archive.service.security.simple import Rules, SimpleAuthenticator, SimpleAuthorisationService
 from everlog.errors import StoreUnavailable, UsageError
@@ -97,6 +97,18 @@ def test_a_busy_session_is_accepted_later() -> None:
 def test_rules(tmp_path: Path, principal: bytes, request_kind: type, is_allowed: bool) -> None:
     authorisation = loaded(tmp_path).authorisation
     assert authorisation.is_authorised(101, request_kind.template_id, None, principal) is is_allowed  # type: ignore[attr-defined]
+
+
+def test_the_archives_id_is_told_to_all_unless_a_line_denies_it(tmp_path: Path) -> None:
+    def is_told(text: str) -> bool:
+        principal = f'[principal.me]\ncredentials = "{SECRET}"\n'
+        authorisation = loaded(tmp_path, text.format(principal=principal)).authorisation
+        return authorisation.is_authorised(101, ArchiveId.template_id, None, b"me")
+
+    assert is_told("{principal}")
+    assert is_told('deny = ["*"]\n{principal}')
+    assert not is_told('deny = ["ArchiveId"]\n{principal}')
+    assert not is_told('{principal}deny = ["*"]')
 
 
 def test_the_special_rule_counts_before_the_general_one() -> None:

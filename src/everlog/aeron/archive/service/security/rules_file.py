@@ -12,7 +12,8 @@
     deny = ["Replay"]
 
 Requests have the names of Aeron's templates without ``Request``; ``*`` means all of them. What a principal's own lines
-say counts before the lines for everybody. The format is TOML.
+say counts before the lines for everybody. ``ArchiveId``, which clients ask for when they connect, is allowed to
+everybody unless a line denies it. The format is TOML.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from everlog.aeron.archive.protocol.codec import SCHEMA_ID
-from everlog.aeron.archive.protocol.requests import REQUESTS
+from everlog.aeron.archive.protocol.requests import REQUESTS, ArchiveId
 from everlog.aeron.archive.service.security.simple import Rules, SimpleAuthenticator, SimpleAuthorisationService
 from everlog.core.files.regular_files import read_small_file
 from everlog.errors import UsageError
@@ -73,9 +74,10 @@ def load_rules(path: str) -> Security:
             _refuse(f"{path}: {where}", "credentials that another principal has", "credentials of its own")
         credentials[name.encode()] = secret.encode()
         principals[name.encode()] = _rules(path, where, entry)
-    authorisation = SimpleAuthorisationService(
-        principals, _rules(path, "the file", content), default=default == "allow"
-    )
+    general = _rules(path, "the file", content)
+    actions = {(SCHEMA_ID, ArchiveId.template_id): True, **general.actions}
+    general = Rules(actions=actions, protocols=general.protocols)
+    authorisation = SimpleAuthorisationService(principals, general, default=default == "allow")
     return Security(SimpleAuthenticator(credentials), authorisation, _warning(path))
 
 
