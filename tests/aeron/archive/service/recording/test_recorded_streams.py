@@ -199,7 +199,13 @@ def test_a_stream_is_recorded_from_where_the_subscription_joins(service: Service
     with service.publisher.add_subscription(IPC, service.stream_id) as reader:
         publication = service.publisher.add_exclusive_publication(IPC, service.stream_id)
         service.publish(publication, messages_of(3, 5))
-        reader.poll(lambda payload, header: None, 100)
+        end = publication.position
+
+        def has_read() -> bool:
+            reader.poll(lambda payload, header: None, 100)
+            return any(image.position == end for image in reader.images)
+
+        service.until(has_read)
     join = publication.position
     service.recordings.start(service.asker, 1, service.stream_id, IPC, REMOTE, False)
     service.until(lambda: service.recordings.is_active(0))

@@ -25,9 +25,8 @@ def replay_driver() -> Iterator[RunningDriver]:
         "ipc_term_buffer_length": TERM,
         "publication_linger_timeout_ns": 50_000_000,
     }
-    with MediaDriver.launch(
-        dir=f"{parent}/driver", in_process=True, counter_values_buffer_length=1 << 20, **options
-    ) as running:
+    # In a process of its own: other tests look at this one's threads.
+    with MediaDriver.launch(dir=f"{parent}/driver", counter_values_buffer_length=1 << 20, **options) as running:
         yield running
     shutil.rmtree(parent, ignore_errors=True)
 
