@@ -157,10 +157,13 @@ class Archive:
         try:
             with Heartbeat.during(ownership):
                 recovered = _recover(storage, options)
-                return cls(storage, options, ownership, recovered)
+                archive = cls(storage, options, ownership, recovered)
         except BaseException:
             ownership.release()
             raise
+        for line in archive.recovered:
+            _log.warning("%s: %s", storage.root, line)
+        return archive
 
     @property
     def path(self) -> str:
@@ -443,10 +446,7 @@ def _recover(storage: WritableStorage, options: ArchiveOptions) -> list[str]:
     plan = plan_recovery(ArchiveFolder(storage), checksum=checksum, is_owner=True)
     if not plan.is_empty:
         CatalogWriter.open(storage, options.catalog).close()  # refuses a damaged one
-    done = plan.apply()
-    for line in done:
-        _log.warning("%s: %s", storage.root, line)
-    return done
+    return plan.apply()
 
 
 def _with_checksum(storage: WritableStorage, options: ArchiveOptions) -> ArchiveOptions:

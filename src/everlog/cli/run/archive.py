@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys
 import threading
+import traceback
 from types import FrameType
 
 import click
 
-from everlog.cli.text import print_error, printable, warn
+from everlog.cli.text import print_error, printable, say, warn
 
 SWITCH_SECONDS = 0.0002
 """The interpreter's switch interval: how long one thread may keep others waiting (Python: 5 ms)."""
 WAIT_SECONDS = 3600.0
+
+
+class _LogLines(logging.Handler):
+    """Prints the archive's log as all other lines on stderr: what was recovered, sessions that ended by a fault,
+    errors."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message, and the place of an error that is none of everlog's own."""
+        print_error(record.getMessage())
+        if record.exc_info:
+            say("".join(traceback.format_exception(record.exc_info[1])).rstrip())
+
+
+def _print_log() -> None:
+    log = logging.getLogger("everlog.aeron.archive")
+    log.addHandler(_LogLines())
+    log.propagate = False
 
 
 @click.command
@@ -61,6 +80,7 @@ def archive(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
+    _print_log()
     sys.setswitchinterval(SWITCH_SECONDS)
     launch = Launch(
         folder=loaded.folder,
@@ -71,8 +91,6 @@ def archive(
     )
     with Service(launch, warn, stop.set) as service:
         running = service.running
-        for line in running.recovered:
-            print_error(line)
         print_error(f"archive {running.archive_id} is running in {loaded.folder}, process {running.pid}")
         print_error(f"it serves {', '.join(running.control_channels)} of the driver in {running.driver_folder}")
         # Objects made at the start live as long as the archive: exclude them from garbage collection.
