@@ -58,13 +58,13 @@ class SegmentMaintenance(Protocol):
 
 
 @contextmanager
-def _reach(folder: str, dry_run: bool) -> Iterator[SegmentMaintenance]:
+def _reach(folder: str, dry_run: bool, connection: dict[str, Any]) -> Iterator[SegmentMaintenance]:
     """A running archive by its control channel, a closed one as its owner."""
     if is_channel(folder) or (not dry_run and is_served(folder)):
         if dry_run:
             message = "--dry-run needs the archive's folder: a control channel has no such request"
             raise UsageError("--dry-run", found=folder, expected="a folder", message=message)
-        with connect(folder) as archive:
+        with connect(folder, **connection) as archive:
             yield archive
         return
     with open_maintenance(folder, dry_run) as maintenance:
@@ -120,9 +120,11 @@ def perform(
     *,
     dry_run: bool,
     as_json: bool,
+    **connection: Any,
 ) -> int:
-    """Run ``act`` on the archive and print its outcome for one recording; returns the exit code."""
-    with _reach(folder, dry_run) as maintenance:
+    """Run ``act`` on the archive and print its outcome for one recording; returns the exit code. ``connection``: the
+    options of :func:`~everlog.cli.archive.running.connection_options`, for a running archive."""
+    with _reach(folder, dry_run, connection) as maintenance:
         text, values = act(maintenance)
         steps = maintenance.lines if isinstance(maintenance, DryRun) else []
     outcome = Outcome(verb, f"recording {recording_id}: {text}", {"recording_id": recording_id, **values}, steps)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from everlog.cli.archive.maintenance import SegmentMaintenance, maintenance_options, perform
+from everlog.cli.archive.running import connection_options
 from everlog.core.counting import counted
 
 
@@ -14,8 +15,9 @@ from everlog.core.counting import counted
 @click.argument("source", metavar="SRC", type=click.IntRange(min=0))
 @click.argument("target", metavar="DST", type=click.IntRange(min=0))
 @maintenance_options
+@connection_options
 @click.pass_obj
-def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_json: bool) -> int:
+def migrate_segments(folder: str, /, source: int, target: int, dry_run: bool, as_json: bool, **connection: Any) -> int:
     """Move all segments of the stopped recording SRC to recording DST of the same stream, which must start where SRC
     stops, or stop where SRC starts. SRC is empty afterwards.
     """
@@ -24,4 +26,4 @@ def migrate_segments(folder: str, source: int, target: int, dry_run: bool, as_js
         count = maintenance.migrate_segments(source, target)
         return f"{counted(count, 'file')} moved to recording {target}", {"target_id": target, "files": count}
 
-    return perform(folder, "migrate-segments", source, act, dry_run=dry_run, as_json=as_json)
+    return perform(folder, "migrate-segments", source, act, dry_run=dry_run, as_json=as_json, **connection)
