@@ -92,16 +92,16 @@ class ActiveRecordings:
     ) -> tuple[Recorder, StreamParameters]:
         request, active = owner.request, self._context.archive.active
         stream = parameters_of_image(image, request.channel)
-        control_session_id, correlation_id = request.requester.session_id, request.correlation_id
         if request.recording_id is None:
-            return active.start_stream(
-                stream, control_session_id=control_session_id, correlation_id=correlation_id
-            ), stream
+            return active.start_stream(stream), stream  # only an extension's ids go to the catalog, as in the original
         recording = admission.known(request.recording_id)
         admission.check_extensible(recording, f"streamId={image.stream_id} channel={request.channel}")
         check_image_extends(recording, image)
         return active.extend_stream(
-            request.recording_id, stream, control_session_id=control_session_id, correlation_id=correlation_id
+            request.recording_id,
+            stream,
+            control_session_id=request.requester.session_id,
+            correlation_id=request.correlation_id,
         ), stream
 
     def _add_counter(self, recorder: Recorder, stream: StreamParameters) -> Counter:
