@@ -120,7 +120,7 @@ soak-archive: setup
 
 # A live archive, its media driver and its clients, 20 kills of each; SEED=... are other victims and pauses.
 soak-archive-service: setup
-	$(BIN)/python -m everlog.testing.soak.archive_service --kills 20 --seed $(or $(SEED),1) $(FOLDER)
+	$(BIN)/python -m everlog.testing.soak.live_archive --kills 20 --seed $(or $(SEED),1) $(FOLDER)
 
 # A query that writes to a journal and to a recording, killed 20 times and started again from its checkpoint; and the part
 # of it that appends, 200 times for each.

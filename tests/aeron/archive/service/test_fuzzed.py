@@ -19,7 +19,7 @@ from everlog.aeron.archive.service.queries.queries import Queries
 from everlog.aeron.archive.store import ArchiveStore
 from everlog.aeron.transport.client import Aeron
 from everlog.core.files.writable import LocalWritableStorage
-from everlog.testing.fuzz.archive_requests import HostileRequests
+from everlog.testing.fuzz.requests import HostileRequests
 from everlog.testing.series import Series
 from tests.aeron.archive.service.live_world import (
     CORRELATIONS,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from everlog.testing.soak.archive_ledger import (
+from everlog.testing.soak.live_archive import Soak, main
+from everlog.testing.soak.live_ledger import (
     ANSWER,
     COUNTER,
     NEW_RECORDING,
@@ -20,7 +21,6 @@ from everlog.testing.soak.archive_ledger import (
     payload_of,
     place_of,
 )
-from everlog.testing.soak.archive_service import Soak, main
 
 
 @pytest.mark.long

@@ -30,7 +30,7 @@ from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.transport.client import Aeron
 from everlog.aeron.transport.client.publication import ExclusivePublication
 from everlog.errors import DataLost, EverlogError
-from everlog.testing.soak.archive_ledger import (
+from everlog.testing.soak.live_ledger import (
     ANSWER,
     COUNTER,
     EVENT,

@@ -1,5 +1,5 @@
 """Soak test that kills a live archive, its media driver and its clients at random moments:
-``python -m everlog.testing.soak.archive_service``.
+``python -m everlog.testing.soak.live_archive``.
 
 Two publishers, one on IPC and one on UDP, record what they publish; an observer looks at the recorded positions in
 counters and events; a follower replays. Each is a process that reports to the parent what it has seen. The parent kills
@@ -35,8 +35,9 @@ from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.errors import EverlogError
-from everlog.testing.soak.archive_ledger import MTU_LENGTH, TERM_LENGTH, Ledger
-from everlog.testing.soak.archive_roles import (
+from everlog.testing.soak.jlog import Worker
+from everlog.testing.soak.live_ledger import MTU_LENGTH, TERM_LENGTH, Ledger
+from everlog.testing.soak.live_roles import (
     ANNOUNCED,
     FAILED,
     LOCAL,
@@ -51,7 +52,6 @@ from everlog.testing.soak.archive_roles import (
     Publisher,
     run,
 )
-from everlog.testing.soak.jlog import Worker
 
 MAX_PAUSE_S = 1.5
 MAX_AFTER_S = 0.3
@@ -304,7 +304,7 @@ class Soak:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return 1 if there are complaints."""
-    parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.archive_service", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m everlog.testing.soak.live_archive", description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="of each of archive, driver and clients")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("folder", nargs="?", type=Path, help="where to work; default: a temporary folder")
