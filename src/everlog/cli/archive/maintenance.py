@@ -3,6 +3,7 @@ result as text or JSON."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,15 +13,19 @@ import click
 
 from everlog.aeron.archive.maintenance.dry_run import DryRun
 from everlog.aeron.archive.maintenance.operations import Maintenance
+from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.cli.archive.recordings import open_archive
 from everlog.cli.archive.running import connect, is_channel, is_served
-from everlog.cli.text import json_line, print_error, printable
+from everlog.cli.text import json_line, print_error, printable, warn
 from everlog.errors import UsageError
 
 if TYPE_CHECKING:
     from everlog.aeron.archive.archive import Archive
+    from everlog.aeron.archive.client import AeronArchive
 
 F = TypeVar("F", bound=Callable[..., Any])
+DELETE_TIMEOUT_S = 60.0
+"""How long to wait until a running archive has deleted files."""
 
 
 def maintenance_options(command: F) -> F:
@@ -57,6 +62,50 @@ class SegmentMaintenance(Protocol):
         """Move the segments of a recording to another one."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningArchive:
+    """A running archive. It answers before it deletes files: what deletes some waits for the signal that they are gone.
+    Methods raise the archive's errors, also of files that could not be deleted."""
+
+    archive: AeronArchive
+
+    def truncate_recording(self, recording_id: int, position: int) -> int:
+        """Cut off everything after a position."""
+        return self._delete(lambda: self.archive.truncate_recording(recording_id, position))
+
+    def purge_recording(self, recording_id: int) -> int:
+        """Delete a recording."""
+        return self._delete(lambda: self.archive.purge_recording(recording_id))
+
+    def detach_segments(self, recording_id: int, new_start_position: int) -> None:
+        """Move a recording's start."""
+        self.archive.detach_segments(recording_id, new_start_position)
+
+    def delete_detached_segments(self, recording_id: int) -> int:
+        """Delete the files before a recording's start."""
+        return self._delete(lambda: self.archive.delete_detached_segments(recording_id))
+
+    def attach_segments(self, recording_id: int) -> int:
+        """Attach the files before a recording's start."""
+        return self.archive.attach_segments(recording_id)
+
+    def migrate_segments(self, source_id: int, target_id: int) -> int:
+        """Move the segments of a recording to another one."""
+        return self._delete(lambda: self.archive.migrate_segments(source_id, target_id))
+
+    def _delete(self, ask: Callable[[], int]) -> int:
+        with self.archive.recording_signals() as signals:
+            count = ask()
+            deadline = time.monotonic() + DELETE_TIMEOUT_S
+            while (left := deadline - time.monotonic()) > 0:
+                event = signals.take(left)
+                if event is not None and event.signal is RecordingSignal.DELETE:
+                    self.archive.check_for_error_response()
+                    return count
+        warn(f"the archive did not say within {DELETE_TIMEOUT_S:g} s that the files are gone")
+        return count
+
+
 @contextmanager
 def _reach(folder: str, dry_run: bool, connection: dict[str, Any]) -> Iterator[SegmentMaintenance]:
     """A running archive by its control channel, a closed one as its owner."""
@@ -65,7 +114,7 @@ def _reach(folder: str, dry_run: bool, connection: dict[str, Any]) -> Iterator[S
             message = "--dry-run needs the archive's folder: a control channel has no such request"
             raise UsageError("--dry-run", found=folder, expected="a folder", message=message)
         with connect(folder, **connection) as archive:
-            yield archive
+            yield RunningArchive(archive)
         return
     with open_maintenance(folder, dry_run) as maintenance:
         yield maintenance

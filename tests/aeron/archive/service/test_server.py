@@ -159,6 +159,7 @@ def driver_pid(folder: str) -> int:
         return cnc.header.pid
 
 
+@pytest.mark.long
 def test_nothing_of_a_child_outlives_its_server_object(driver: RunningDriver, tmp_path: Path) -> None:
     server = ArchiveServer.launch(tmp_path, settings(), driver_folder=driver.dir)
     server.close()

@@ -19,6 +19,7 @@ from everlog.core.counting import counted
 from everlog.time_units import NS_PER_S
 
 if TYPE_CHECKING:
+    from everlog.aeron.archive.client import AeronArchive
     from everlog.aeron.transport.client.images.image_reader import Header
 
 STREAM_ID = 9_001
@@ -117,6 +118,9 @@ def replay(
     printing = Printing(message_format(as_json, raw, delimiter), count)
     with connect(target, **connection) as archive, ProgressLine() as line:
         start = archive.start_position(recording) if position is None else position
+        if position is None and start == _last_position(archive, recording, is_awaited=follow or length is not None):
+            print_error("0 messages printed")  # an archive refuses to replay a recording without any
+            return 0
         end = 0 if follow else archive.max_recorded_position(recording) if length is None else start + length
         with archive.replay_messages(recording, replay_channel, STREAM_ID, params) as messages:
             for payload, header in messages:
@@ -132,3 +136,8 @@ def replay(
         printing.flush()
     print_error(f"{counted(printing.done, 'message')} printed")
     return 0
+
+
+def _last_position(archive: AeronArchive, recording: int, *, is_awaited: bool) -> int | None:
+    """Where a recording ends; ``None`` if what it will have is waited for."""
+    return archive.stop_position(recording) if is_awaited else archive.max_recorded_position(recording)
