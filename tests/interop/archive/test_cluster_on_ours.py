@@ -40,10 +40,53 @@ COLUMNS = ["kind", "position", "end_position", "length", "leadership_term_id"]
 class Node:
     """A node of a cluster of one, in ``folder``, whose lives are on our archive or on Java's."""
 
-    def __init__(self, jar: Path, folder: Path, driver_folder: Path, ports: list[int], *, on_ours: bool) -> None:
-        self.jar, self.folder, self.ports, self.on_ours = jar, folder, ports, on_ours
-        self.driver = Configuration(
-            dir=str(driver_folder),
+    def __init__(self, jar: Path, folder: Path, driver_folder: Path, *, on_ours: bool, ports: list[int]) -> None:
+        self.jar, self.folder, self.driver_folder, self.ports, self.on_ours = jar, folder, driver_folder, ports, on_ours
+        folder.mkdir()
+
+    def live(self, first: int, before: int, after: int) -> list[str]:
+        """Runs driver, archive and node, then ends all of them in good order; the lines that the node printed."""
+        with ExitStack() as running:
+            if self.on_ours:
+                running.enter_context(self.archive())
+            else:
+                running.enter_context(MediaDriver.launch(self.driver))
+            done = subprocess.run(
+                self.command(first, before, after), capture_output=True, text=True, check=False, timeout=60
+            )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def live_until_killed(self, first: int, before: int) -> list[str]:
+        """The same on our archive, without a snapshot. Archive, driver and node are killed when the client has all its
+        answers."""
+        lines = []
+        with (
+            self.archive() as archive,
+            subprocess.Popen(self.command(first, before, -1), stdout=subprocess.PIPE) as node,
+        ):
+            assert node.stdout is not None
+            for line in node.stdout:
+                lines.append(line.decode().strip())
+                if line.startswith(b"state"):
+                    break
+            archive.kill()
+            node.kill()
+        for mark in (self.folder / "cluster").glob("cluster-mark*.dat"):
+            mark.unlink()  # a module would wait ten seconds for an owner that seems to live
+        self.driver_folder = self.driver_folder.with_name(self.driver_folder.name + "-next")
+        return lines
+
+    def archive(self) -> ArchiveServer:
+        """Ours, with its driver."""
+        chosen = settings(self.ports[4])
+        return ArchiveServer.launch(self.folder / "archive", chosen, driver=self.driver, liveness_timeout_s=0.1)
+
+    @property
+    def driver(self) -> Configuration:
+        """Of the driver of this life."""
+        return Configuration(
+            dir=str(self.driver_folder),
             spies_simulate_connection=True,
             dir_delete_on_start=True,
             dir_delete_on_shutdown=True,
@@ -51,25 +94,10 @@ class Node:
             ipc_term_buffer_length=64 << 10,
         )
 
-    def live(self, first: int, before: int, after: int) -> list[str]:
-        """Runs driver, archive and node, then ends all of them in good order; the lines that the node printed."""
-        with ExitStack() as running:
-            if self.on_ours:
-                running.enter_context(
-                    ArchiveServer.launch(self.folder / "archive", settings(self.ports[4]), driver=self.driver)
-                )
-            else:
-                running.enter_context(MediaDriver.launch(self.driver))
-            words = [self.driver.dir, self.folder, "served" if self.on_ours else "own", first, before, after]
-            done = subprocess.run(
-                aeron_java.command(self.jar, "ClusterOnArchivePeer", *words, *self.ports, source=NODE, flags=FLAGS),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60,
-            )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
+    def command(self, first: int, before: int, after: int) -> list[str]:
+        """Runs the node."""
+        words = [self.driver.dir, self.folder, "served" if self.on_ours else "own", first, before, after, *self.ports]
+        return aeron_java.command(self.jar, "ClusterOnArchivePeer", *words, source=NODE, flags=FLAGS)
 
     def recording_log(self) -> list[dict[str, Any]]:
         """The entries, without the time of writing."""
@@ -88,6 +116,11 @@ class Node:
                 )
                 for info in store.streams()
             }
+
+    def active(self) -> list[str]:
+        """Ids of the recordings that have no end."""
+        with everlog.open_store(self.folder / "archive") as store:
+            return [info.name for info in store.streams() if info.details["active"]]
 
     def messages(self) -> dict[str, list[tuple[object, ...]]]:
         """Kinds, positions and lengths of all cluster messages of the log and of each snapshot."""
@@ -127,11 +160,10 @@ def test_a_node_recovers_and_leaves_what_it_leaves_on_javas_archive(
 ) -> None:
     ports = [free_port() for _ in range(5)]
     nodes = [
-        Node(aeron_jar, tmp_path / name, driver_folder.with_name(name), ports, on_ours=name == "ours")
+        Node(aeron_jar, tmp_path / name, driver_folder.with_name(name), on_ours=name == "ours", ports=ports)
         for name in ("ours", "java")
     ]
     for node in nodes:
-        node.folder.mkdir()
         (first, after), (second, more) = LIVES
         lines = node.live(0, first, after)
         assert lines == [f"archive {ARCHIVE_ID}", "snapshot true", f"state {state_after(first + after)}"]
@@ -151,3 +183,22 @@ def test_a_node_recovers_and_leaves_what_it_leaves_on_javas_archive(
     assert ours.recording_log() == java.recording_log()
     assert ours.recordings() == java.recordings()
     assert ours.messages() == java.messages()
+
+
+def test_a_node_recovers_all_that_was_answered_when_everything_was_killed(
+    aeron_jar: Path, tmp_path: Path, driver_folder: Path
+) -> None:
+    ports = [free_port() for _ in range(5)]
+    node = Node(aeron_jar, tmp_path / "ours", driver_folder, on_ours=True, ports=ports)
+    known = f"archive {ARCHIVE_ID}"
+    assert node.live(0, 600, 100) == [known, "snapshot true", f"state {state_after(700)}"]
+    assert node.live_until_killed(700, 1_000) == [known, f"loaded {state_after(600)}", f"state {state_after(1_700)}"]
+    assert node.active() == ["0"]
+    assert node.live(1_700, 300, 0) == [
+        known,
+        f"loaded {state_after(600)}",
+        "snapshot true",
+        f"state {state_after(2_000)}",
+    ]
+    assert sum(row[0] == "session-message" for row in node.messages()["log"]) == 2_000
+    assert (node.active(), len(node.recordings())) == ([], 5)
