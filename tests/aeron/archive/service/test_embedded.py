@@ -158,13 +158,12 @@ def test_a_driver_that_ends_ends_the_archive_and_the_next_start_recovers_its_rec
     assert any(
         "everlog.aeron.transport.client.errors.DriverTimeout" in error.text for error in mark_of(tmp_path).errors
     )
-    with in_process_driver() as driver:
-        with EmbeddedArchive(tmp_path, settings(), driver_folder=driver.dir) as again:
-            assert again.recovered == ["set the stop positions of 1 recordings in archive.catalog"]
-            with connect(driver.dir) as client:
-                assert client.stop_position(0) == end
-                with client.replay_messages(0, CONTROL, 4000) as messages:
-                    assert [payload for payload, _ in messages] == [b"one", b"two", b"three"]
+    with in_process_driver() as driver, EmbeddedArchive(tmp_path, settings(), driver_folder=driver.dir) as again:
+        assert again.recovered == ["set the stop positions of 1 recordings in archive.catalog"]
+        with connect(driver.dir) as client:
+            assert client.stop_position(0) == end
+            with client.replay_messages(0, CONTROL, 4000) as messages:
+                assert [payload for payload, _ in messages] == [b"one", b"two", b"three"]
 
 
 # Errors
