@@ -18,9 +18,11 @@ import everlog
 from everlog.aeron.archive.service.server import ArchiveServer
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.cluster.format.recording_log import RECORDING_LOG_NAME, read_recording_log
+from everlog.aeron.error_log import DistinctError
+from everlog.aeron.mark_file import read_archive_mark
 from everlog.aeron.transport.driver.media_driver import MediaDriver
 from everlog.aeron.transport.driver.settings.configuration import Configuration
-from tests.interop.archive.java_archive import FLAGS
+from tests.interop.archive.java_archive import FLAGS, MARK_NAME
 from tests.interop.transport.our_transport import free_port
 
 pytestmark = pytest.mark.peer
@@ -122,6 +124,10 @@ class Node:
         with everlog.open_store(self.folder / "archive") as store:
             return [info.name for info in store.streams() if info.details["active"]]
 
+    def errors(self) -> list[DistinctError]:
+        """What the archive had to log."""
+        return read_archive_mark((self.folder / "archive" / MARK_NAME).read_bytes()).errors
+
     def messages(self) -> dict[str, list[tuple[object, ...]]]:
         """Kinds, positions and lengths of all cluster messages of the log and of each snapshot."""
         with everlog.open_store(self.folder / "cluster") as store:
@@ -183,6 +189,7 @@ def test_a_node_recovers_and_leaves_what_it_leaves_on_javas_archive(
     assert ours.recording_log() == java.recording_log()
     assert ours.recordings() == java.recordings()
     assert ours.messages() == java.messages()
+    assert (ours.errors(), java.errors()) == ([], [])
 
 
 def test_a_node_recovers_all_that_was_answered_when_everything_was_killed(
@@ -201,4 +208,4 @@ def test_a_node_recovers_all_that_was_answered_when_everything_was_killed(
         f"state {state_after(2_000)}",
     ]
     assert sum(row[0] == "session-message" for row in node.messages()["log"]) == 2_000
-    assert (node.active(), len(node.recordings())) == ([], 5)
+    assert (node.active(), len(node.recordings()), node.errors()) == ([], 5, [])
