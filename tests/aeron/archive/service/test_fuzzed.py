@@ -30,6 +30,7 @@ from tests.aeron.archive.service.live_world import (
     connected,
     launch,
     running_driver,
+    until,
 )
 
 CASES, BATCH = 12_000, 100
@@ -122,8 +123,7 @@ def check_others(aeron: Aeron, archive: AeronArchive, rng: random.Random) -> int
                 if signal.subscription_id == subscription_id:
                     break
             end = publication.position
-            while archive.recording_position(signal.recording_id) != end:
-                archive.poll()
+            until(lambda: archive.recording_position(signal.recording_id) == end)
         params = ReplayParams(length=end)
         with archive.replay_messages(signal.recording_id, IPC, next(STREAMS), params) as replay:
             assert [payload for payload, _ in replay] == published
