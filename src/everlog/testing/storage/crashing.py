@@ -166,6 +166,7 @@ class CrashingStorage:
         self.root = root
         self.edge_bytes = edge_bytes
         self.after_each = after_each
+        self.before_remove: Callable[[str], None] = lambda name: None
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
         # Names that were created, replaced or deleted since the folder was synced, and the file they had before.
@@ -264,6 +265,12 @@ class CrashingStorage:
             raise StoreUnavailable(name, found=os.strerror(errno.ENOENT).lower(), expected="a file")
         return inode
 
+    def kept_length(self, name: str) -> int:
+        """Return how many of the first bytes of a file a power cut certainly keeps, under this name."""
+        with self.changed:
+            inode = self._inodes.get(name)
+            return 0 if inode is None or any(changed == name for changed, _, _ in self._renamed) else inode.kept_length
+
     def is_named(self, name: str, inode: Inode) -> bool:
         """Whether the name still belongs to that file."""
         return self._inodes.get(name) is inode
@@ -327,7 +334,8 @@ class CrashingStorage:
             self.done("rename")
 
     def remove(self, name: str) -> bool:
-        """Delete a file; False if it did not exist."""
+        """Delete a file; False if it did not exist. Calls ``before_remove`` with its name first."""
+        self.before_remove(name)
         with self.changed:
             if self._name(name) not in self._inodes:
                 return False

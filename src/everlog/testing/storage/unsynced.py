@@ -42,6 +42,11 @@ class Inode:
         _apply(kept, change)
         self.synced = bytes(kept)
 
+    @property
+    def kept_length(self) -> int:
+        """How many of the first bytes a power cut certainly keeps as they are."""
+        return min([len(self.synced), *(offset for offset, _ in self.pending)])
+
     def copy(self) -> Inode:
         new = Inode(b"", self.mode)
         new.data, new.synced, new.pending = bytearray(self.data), self.synced, list(self.pending)

@@ -239,10 +239,19 @@ def _check_end(catalog: Catalog, data: bytes, at: int, name: str) -> None:
 
 def _is_unfinished(catalog: Catalog, data: bytes, at: int) -> bool:
     """Whether the bytes after the last entry are an interrupted addition: an entry's header is written last. The next
-    recording id shows that no other entries are missing."""
+    recording id shows that no other entries are missing; where ids were left out before, by compaction or by an earlier
+    addition that was interrupted, the id in the bytes does."""
+    body = at + DescriptorHeader.size
+    if any(data[at:body]) or catalog.is_damaged:
+        return False
     last = catalog.entries[-1].recording_id if catalog.entries else -1
-    is_unknown = not any(data[at : at + DescriptorHeader.size])
-    return is_unknown and not catalog.is_damaged and catalog.header.next_recording_id <= last + 2
+    following = catalog.header.next_recording_id
+    return following <= last + 2 or max(last + 1, following - 1) <= _recording_id(data, body) <= following
+
+
+def _recording_id(data: bytes, body: int) -> int:
+    at = body + RecordingDescriptor.field("recording_id").offset
+    return int.from_bytes(data[at : at + 8], "little", signed=True)
 
 
 def _unfinished(catalog: Catalog, name: str, at: int) -> None:
