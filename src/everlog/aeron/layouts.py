@@ -78,7 +78,7 @@ class RecordingDescriptor(
 ):
     """A recording. Times are milliseconds since 1970; a position or time of -1 is not known yet."""
 
-    control_session_id: int = i64(0, "0 if the archive started the recording itself")
+    control_session_id: int = i64(0, "of the request that last extended it, or 0")
     correlation_id: int = i64(8)
     recording_id: int = i64(16)
     start_timestamp: int = i64(24)
