@@ -72,10 +72,8 @@ class Attacker:
     def send(self, count: int) -> None:
         """Send some requests, and wait until the archive has read them."""
         for _ in range(count):
-            client = self._connected()
-            while client.publication.offer(self.requests.next()) < 0 and client.publication.is_connected:
-                client.poll()
-            client.poll()
+            client, data = self._connected(), self.requests.next()
+            until(lambda client=client, data=data: self._has_sent(client, data))  # type: ignore[misc]
             client.received.clear()
         client, correlation_id = self._connected(), next(CORRELATIONS)
         client.send(asked.ArchiveId(client.session_id, correlation_id))
@@ -85,6 +83,11 @@ class Attacker:
             if is_gone(client) or time.monotonic() > deadline:
                 self.close()
                 return
+
+    def _has_sent(self, client: RawClient, data: bytes) -> bool:
+        """Offer a request; true also if nobody takes it any more."""
+        client.poll()
+        return client.publication.offer(data) > 0 or is_gone(client)
 
     def _connected(self) -> RawClient:
         client = self._client
