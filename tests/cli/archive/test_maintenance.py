@@ -34,7 +34,7 @@ def segments(archive: Served, recording_id: int) -> list[int]:
     return sorted(int(path.stem.split("-")[1]) for path in archive.folder.glob(f"{recording_id}-*.rec"))
 
 
-@pytest.mark.parametrize("kind", ["folder", "channel"])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("channel", marks=pytest.mark.long)])
 def test_segments_are_detached_attached_and_deleted(archive: Served, everlog: Everlog, kind: str) -> None:
     recording_id = archive.recorded([PAYLOAD] * COUNT)
 

@@ -109,6 +109,7 @@ def test_it_serves_with_a_driver_of_its_own_until_sigterm(shared: Path, tmp_path
         assert closed.stop_position(0) == position
 
 
+@pytest.mark.long
 def test_it_serves_beside_a_driver_until_ctrl_c_and_tells_what_it_recovers(tmp_path: Path) -> None:
     archives.create(tmp_path / "archive", segment_length=128 << 10).close()
     recorder = archives.open_archive(tmp_path / "archive")
