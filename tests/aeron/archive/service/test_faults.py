@@ -21,6 +21,7 @@ from everlog.aeron.archive.service.embedded import EmbeddedArchive
 from everlog.aeron.transport.client import Aeron, ExclusivePublication
 from everlog.core.files.writable import LocalWritableStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.time_units import NS_PER_S
 from tests.aeron.archive.service.live_world import (
     IPC,
     SECONDS,
@@ -269,3 +270,26 @@ def test_a_folder_that_another_owner_takes_is_written_no_more(driver: str, tmp_p
     stop, messages = replayed_offline(folder, recorded.recording_id)
     assert stop >= good
     assert messages[: len(recorded.published)] == recorded.published
+
+
+class SlowStorage(LocalWritableStorage):
+    """A disk on which it takes long to find out what is in a folder."""
+
+    def names(self, folder: str = "") -> list[str]:
+        time.sleep(1.3)
+        return super().names(folder)
+
+
+@pytest.mark.long
+def test_a_folder_that_takes_long_to_open_does_not_cost_the_service_its_driver(tmp_path: Path) -> None:
+    """A driver gives up a client that shows no sign of life while it recovers a large archive."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    liveness = {"client_liveness_timeout_ns": NS_PER_S, "publication_unblock_timeout_ns": 2 * NS_PER_S}
+    with (
+        running_driver(**liveness) as driver,
+        launch(driver, folder, SlowStorage(folder)) as running,
+        Aeron.connect(driver) as aeron,
+        connected(aeron) as archive,
+    ):
+        assert archive.archive_id == running.archive_id

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from everlog.aeron.archive.archive import Archive
@@ -26,6 +26,7 @@ from everlog.runtime.agent_runner import AgentRunner
 from everlog.runtime.idle import idle_strategy
 
 THREAD = "archive-conductor"
+KEEP_ALIVE_S = 0.1
 ERRORS_IN_A_PERIOD, PERIOD_S = 20, 10.0
 """How many errors are logged within a period at most."""
 _log = logging.getLogger("everlog.aeron.archive")
@@ -65,7 +66,8 @@ class EmbeddedArchive:
             self._refuse_second(aeron)
             self._counters = ArchiveCounters(aeron, self.archive_id, settings.conductor_cycle_threshold_ns)
             opened.callback(self._counters.close)
-            self._archive = self._open_folder(settings, aeron, liveness_timeout_s, storage)
+            with _kept_alive(aeron):
+                self._archive = self._open_folder(settings, aeron, liveness_timeout_s, storage)
             opened.callback(self._close_folder)
             context = ServiceContext(
                 aeron=aeron,
@@ -168,6 +170,26 @@ class EmbeddedArchive:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def _kept_alive(aeron: Aeron) -> Iterator[None]:
+    """Do the client's work in another thread meanwhile: the driver gives up a client without a sign of life, and to
+    recover a large archive may take longer."""
+    is_over = threading.Event()
+
+    def work() -> None:
+        while not is_over.wait(KEEP_ALIVE_S):
+            with suppress(EverlogError):  # the next call of the client raises it again
+                aeron.do_work()
+
+    thread = threading.Thread(target=work, name="archive-keep-alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _client_name(archive_id: int | None) -> str:
