@@ -9,14 +9,16 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from everlog.core.monitoring.collector import label_text
 from everlog.errors import StoreUnavailable
 from everlog.jlog.format.names import checkpoint_name
-from everlog.jlog.metrics import METRICS, PREFIX, JournalCollector, label_text
+from everlog.jlog.metrics import METRICS, JournalCollector
 from everlog.jlog.monitoring.health import WARNINGS, HealthLimits
 from everlog.testing.storage.memory import MemoryStorage
 from everlog.time_units import NS_PER_S as NS
 
 NOW = 2000
+PREFIX = JournalCollector.prefix
 
 
 @pytest.fixture
@@ -65,11 +67,11 @@ def collector_of(journals, paths=None, **options):
 
 def test_the_metrics_are_what_is_worked_out_by_hand(journals):
     found = samples(collector_of(journals))
-    warnings = {key: value for key, value in found.items() if key[0] == "warning"}
+    warnings = {key: value for key, value in found.items() if key[0] == "warnings"}
     assert {key: value for key, value in found.items() if key not in warnings} == {
         ("up", "one"): 1,
         ("segments", "one"): 2,
-        ("bytes", "one"): 108,
+        ("segment_bytes", "one"): 108,
         ("pre_commit_bytes", "one"): 0,
         ("subscribers", "one"): 2,
         ("subscriber_lag_messages", "one", "a"): 2,
@@ -80,11 +82,11 @@ def test_the_metrics_are_what_is_worked_out_by_hand(journals):
         ("subscriber_lag_seconds", "one", "b"): 0,
         ("up", "two"): 1,
         ("segments", "two"): 1,
-        ("bytes", "two"): 0,
+        ("segment_bytes", "two"): 0,
         ("pre_commit_bytes", "two"): 0,
         ("subscribers", "two"): 0,
     }
-    assert warnings == {("warning", code, name): 0 for code in WARNINGS for name in journals}
+    assert warnings == {("warnings", code, name): 0 for code in WARNINGS for name in journals}
 
 
 def test_a_folder_tells_when_it_was_written_and_what_is_free(tmp_path, journals):
@@ -153,7 +155,7 @@ def test_a_segment_that_was_counted_is_not_read_again(journals, make):
 
 
 def test_a_subscriber_that_does_not_move_between_scrapes_is_a_warning(journals, clock):
-    stalled = ("warning", "subscriber-stalled", "one")
+    stalled = ("warnings", "subscriber-stalled", "one")
     collector = collector_of(journals, ["one"], limits=HealthLimits(stalled_s=900))
     values = []
     for seconds in (0, 20, 20, 20, 20, 20, 20):
@@ -172,7 +174,7 @@ def test_lags_that_are_not_known_are_left_out(journals, make):
     assert {key[2] for key in found if key[0].startswith("subscriber_lag")} == {"a", "b"}
     assert ("subscriber_lag_messages", "one", "a") not in found
     assert found["subscriber_lag_bytes", "one", "a"] == 36 + 16 + (9 << 20)
-    assert found["warning", "checkpoint-unreadable", "one"] == 1
+    assert found["warnings", "checkpoint-unreadable", "one"] == 1
 
 
 @pytest.mark.parametrize(

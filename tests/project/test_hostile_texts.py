@@ -31,7 +31,7 @@ from everlog.aeron.transport.media.name_resolver import TableNameResolver
 from everlog.aeron.transport.media.udp_channel import UdpChannel
 from everlog.cli.app import cli
 from everlog.cli.archive.purge import parse_time
-from everlog.cli.metrics import parse_listen
+from everlog.cli.monitoring.metrics import parse_listen
 from everlog.cli.read import unescaped
 from everlog.cli.spark.invocation import size_of
 from everlog.cli.spark.stats import bucket_width

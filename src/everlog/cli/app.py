@@ -17,6 +17,7 @@ from everlog.errors import EverlogError
 COMMANDS = {
     "aeron": ("everlog.cli.aeron_stream", "Publish stdin to an Aeron stream, or print a stream's messages."),
     "archive": ("everlog.cli.archive", "Inspect or change an Aeron archive, as Aeron's ArchiveTool does."),
+    "check": ("everlog.cli.monitoring.check", "Check a store for Nagios and Icinga, with their exit codes."),
     "cluster": ("everlog.cli.cluster", "Inspect an Aeron Cluster node, as Aeron's ClusterTool does."),
     "driver": ("everlog.cli.driver", "Inspect an Aeron media driver: counters, errors, loss, streams, log buffers."),
     "export": ("everlog.cli.export", "Write records to a Parquet, Arrow or JSON lines file."),
@@ -24,7 +25,7 @@ COMMANDS = {
     "jlogctl": ("everlog.cli.jlogctl", "Inspect, set up, clean and repair a JLog journal, as JLog's jlogctl does."),
     "jlogtail": ("everlog.cli.jlogtail", "Print a JLog journal's messages as they are written."),
     "ls": ("everlog.cli.listing", "List the streams of a store."),
-    "metrics": ("everlog.cli.metrics", "Serve a store's state to Prometheus."),
+    "metrics": ("everlog.cli.monitoring.metrics", "Serve a store's state to Prometheus."),
     "read": ("everlog.cli.read", "Print records."),
     "repair": ("everlog.cli.repair", "Repair a store: show the plan, ask, carry it out, verify."),
     "run": ("everlog.cli.run", "Run a server: an Aeron media driver."),
@@ -76,7 +77,8 @@ def cli() -> None:
     """Open, list, read, verify, repair and export durable message streams: Aeron archives and clusters, JLog journals,
     NATS Streaming stores. Run an Aeron media driver, publish and subscribe.
 
-    Opening and reading never change a byte. Exit codes: 0 fine, 1 faults found, 2 wrong usage or no store.
+    Opening and reading never change a byte. Exit codes: 0 fine, 1 faults found, 2 wrong usage or no store; check has
+    those of Nagios.
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from everlog.core.family.record import Family, StoreOption
+from everlog.core.monitoring.levels import FREE_SPACE, CheckOption, Levels
 from everlog.core.option_kinds import FLAG
 
 MARKER_MASK = 0xFFFFFFFF
@@ -32,6 +33,28 @@ JLOG = Family(
     colour="#009e73",
     follower="everlog.jlog.following.JournalFollower",
     collector="everlog.jlog.metrics.JournalCollector",
+    checking="everlog.jlog.checking.check",
+    check_options=(
+        FREE_SPACE,
+        CheckOption(
+            field="lag_seconds",
+            flag="--lag-seconds",
+            default=Levels(3600, 86_400),
+            help="JLog: age of the oldest message that waits for a subscriber.",
+        ),
+        CheckOption(
+            field="lag_messages",
+            flag="--lag-messages",
+            default=Levels(),
+            help="JLog: messages that wait for a subscriber.",
+        ),
+        CheckOption(
+            field="lag_bytes",
+            flag="--lag-bytes",
+            default=Levels(),
+            help="JLog: bytes of messages that wait for a subscriber.",
+        ),
+    ),
     overview="everlog.jlog.overview.overview",
     appending="everlog.jlog.appending.JournalAppending",
     purging="everlog.jlog.purging.JournalPurging",

@@ -38,7 +38,7 @@ def test_a_named_family_is_one_like_the_others(toys: Path) -> None:
         "everlog: --pre-commit does not apply to toy stores\n"
     )
     metrics = command("metrics", toys, "--once", families=families).stdout
-    assert f'everlog_toy_records{{store="{toys}",stream="a"}} 3.0' in metrics
+    assert f'everlog_toy_records{{path="{toys}",stream="a"}} 3.0' in metrics
 
 
 def test_without_its_name_the_family_is_unknown(toys: Path) -> None:

@@ -16,7 +16,7 @@ from everlog import stores
 from everlog.aeron.transport.client.options import default_folder
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.cli.app import COMMANDS
-from everlog.cli.metrics import DEFAULT_LISTEN
+from everlog.cli.monitoring.metrics import DEFAULT_LISTEN
 from everlog.core.options import option_names
 from everlog.testing.toy.family import TOY
 

@@ -15,7 +15,7 @@ from everlog.stores import FAMILIES
 from everlog.testing.toy.family import TOY
 
 SRC = tests.ROOT / "src" / "everlog"
-LAZY = ("store", "follower", "collector", "overview", "appending", "purging", "migrating")
+LAZY = ("store", "follower", "collector", "checking", "overview", "appending", "purging", "migrating")
 ALLOWED = ("stores.py", "servers/", "testing/")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from everlog.core.monitoring.levels import CheckOption
 from everlog.core.option_kinds import OptionKind
 
 
@@ -42,10 +43,13 @@ class Family:
     * ``follower``: the :class:`~everlog.core.following.Follower` that live queries use. Without one, live queries list
       all streams at each poll. ``not_followed``: why live queries leave the family out.
     * ``collector``: the Prometheus collector of ``everlog metrics``.
+    * ``checking``: the :data:`~everlog.core.monitoring.checking.CheckFunction` of ``everlog check``.
     * ``overview``: a function from a store to its :class:`~everlog.core.family.overview.StoreOverview`.
     * ``appending``: the :class:`~everlog.core.appending.family.Appending` by which Spark writes to its stores.
     * ``purging``: the :class:`~everlog.core.family.purging.Purging` that frees what was exported.
     * ``migrating``: the :class:`~everlog.core.family.migrating.Migrating` that moves records into its stores.
+
+    ``check_options`` are the options of its check.
 
     ``address_parts``: 2 if an address is a pair of 32-bit numbers, else 1. ``missing_between`` says how many records
     are missing between two consecutive addresses; ``None`` if addresses need not follow each other.
@@ -61,6 +65,8 @@ class Family:
     follower: str | None = None
     not_followed: str | None = None
     collector: str | None = None
+    checking: str | None = None
+    check_options: tuple[CheckOption, ...] = ()
     overview: str | None = None
     appending: str | None = None
     purging: str | None = None

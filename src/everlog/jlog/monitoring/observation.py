@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everlog.core.files.storage import LocalStorage, Storage
+from everlog.core.monitoring.free_space import free_space
 from everlog.core.report import Fault
 from everlog.errors import EverlogError
 from everlog.jlog.format.checkpoints import Checkpoint, read_checkpoints
@@ -94,7 +95,7 @@ def observe_journal(
     # A storage without times gives 0.
     times = {entry.name: entry.mtime_ns or None for entry in storage.entries()}
     held = _held_files(storage, [c.file for c in checkpoints if c.subscriber.startswith(TRANSIENT_PREFIX)])
-    buffered = journal.pre_commit()
+    buffered, space = journal.pre_commit(), free_space(storage)
     return Observation(
         at_ns=now_ns,
         segments=tuple(SegmentSnapshot(s.log, s.byte_count, times.get(segment_name(s.log))) for s in journal.segments),
@@ -107,7 +108,7 @@ def observe_journal(
         metastore_faults=tuple(journal.metastore.faults),
         buffered_bytes=buffered.readable if buffered is not None else 0,
         buffered_since_ns=_buffered_since(journal) if buffered is not None and buffered.readable else None,
-        free_bytes=_free_bytes(storage),
+        free_bytes=None if space is None else space.free_bytes,
     )
 
 
@@ -119,16 +120,6 @@ def _buffered_since(journal: Journal) -> int | None:
     except EverlogError:
         return None
     return None if header is None else header.timestamp_us * NS_PER_US
-
-
-def _free_bytes(storage: Storage) -> int | None:
-    if not isinstance(storage, LocalStorage):
-        return None
-    try:
-        state = os.statvfs(storage.root)
-    except OSError:
-        return None
-    return state.f_bavail * state.f_frsize
 
 
 def _held_files(storage: Storage, names: Sequence[str]) -> dict[str, bool]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from collections.abc import Iterator
+from typing import ClassVar
 
 from everlog.core.family.overview import StoreOverview
 from everlog.core.files.storage import Storage
+from everlog.core.monitoring.collector import Metric, Sample, StoreCollector
 from everlog.core.store import Store
-from everlog.errors import EverlogError
 from everlog.testing.toy.store import ToyOptions, ToyStore
 
 
@@ -19,28 +17,17 @@ def overview(store: Store) -> StoreOverview:
     return StoreOverview(segment_sizes={info.name: [info.byte_count] for info in store.streams()})
 
 
-class ToyCollector(Collector):
+class ToyCollector(StoreCollector):
     """Collects ``everlog_toy_records`` by store and stream."""
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        *,
-        open_storage: Callable[[str], Storage],
-        on_error: Callable[[str, Exception], None],
-    ) -> None:
-        self._paths = paths
-        self._open_storage = open_storage
-        self._on_error = on_error
+    prefix = "everlog_toy_"
+    metrics: ClassVar[dict[str, Metric]] = {
+        "up": Metric((), "1 if the store could be read."),
+        "records": Metric(("stream",), "Number of records of a stream."),
+    }
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Read each store and yield the metric. Stores that can't be read are reported to ``on_error``."""
-        records = GaugeMetricFamily("everlog_toy_records", "Number of records of a stream.", labels=["store", "stream"])
-        for path in self._paths:
-            try:
-                store = ToyStore(self._open_storage(path), ToyOptions())
-                for name in store.stream_names():
-                    records.add_metric([path, name], sum(1 for _ in store.read(name)))
-            except EverlogError as error:
-                self._on_error(path, error)
-        yield records
+    def samples(self, path: str, storage: Storage) -> Iterator[Sample]:
+        """Read each stream of the store and count its records."""
+        store = ToyStore(storage, ToyOptions())
+        for name in store.stream_names():
+            yield Sample("records", sum(1 for _ in store.read(name)), (name,))

@@ -58,7 +58,7 @@ def registry_of(paths: tuple[str, ...], family: str | None) -> CollectorRegistry
         name = family or family_of(storage_of(path))
         if FAMILIES[name].collector is None:
             known = " or ".join(record.title for record in FAMILIES.values() if record.collector)
-            message = f"no metrics for {path}: {FAMILIES[name].title}s have none; a {known} has"
+            message = f"no metrics for {path}: {FAMILIES[name].title}s have none; known: {known}"
             raise UsageError(path, found=name, expected=known, message=message)
         by_family.setdefault(name, []).append(path)
     try:

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import tests
-from everlog.cli.metrics import parse_listen
+from everlog.cli.monitoring.metrics import parse_listen
 from everlog.errors import UsageError
 from everlog.testing.contract import snapshot
 
@@ -160,7 +160,7 @@ def test_metrics_once_prints_what_prometheus_reads(jlog, basic: Path, ill: Path)
     assert found["everlog_jlog_subscriber_lag_seconds", str(basic), "alpha"] == pytest.approx(87.988)
     assert found["everlog_jlog_subscriber_lag_messages", str(basic), "\\x1b[2J"] == 0
     assert found["everlog_jlog_last_write_timestamp_seconds", str(basic)] == NOW - 10
-    assert found["everlog_jlog_warning", "checkpoint-without-segment", str(basic)] == 1
+    assert found["everlog_jlog_warnings", "checkpoint-without-segment", str(basic)] == 1
 
 
 def test_a_path_that_is_no_store_is_refused_unless_its_family_is_said(jlog, basic: Path, tmp_path: Path) -> None:
@@ -178,11 +178,10 @@ def test_a_path_that_is_no_store_is_refused_unless_its_family_is_said(jlog, basi
 
 
 def test_a_family_without_metrics_is_wrong_usage(everlog, tmp_path: Path) -> None:
-    (tmp_path / "cnc.dat").write_bytes(bytes(64))
-    result = everlog("metrics", tmp_path, "--once")
+    result = everlog("metrics", tmp_path, "--once", "--family", "nats-streaming")
     assert result.code == 2
-    assert f"no metrics for {tmp_path}: Aeron media driver's folders have none" in result.stderr
-    assert "a JLog journal" in result.stderr
+    assert f"no metrics for {tmp_path}: NATS Streaming stores have none" in result.stderr
+    assert "or JLog journal" in result.stderr
 
 
 def test_without_the_package_one_line_names_the_extra(jlog, basic: Path, monkeypatch) -> None:

@@ -1,0 +1,1 @@
+"""Monitoring of archives: what is observed, its metrics, and the check."""

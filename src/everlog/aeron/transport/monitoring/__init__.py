@@ -1,0 +1,1 @@
+"""Monitoring of media drivers: what is observed, its metrics, and the check."""

@@ -1,0 +1,1 @@
+"""``everlog metrics`` and ``everlog check``."""

@@ -1,0 +1,1 @@
+"""What the monitoring of all families shares: metrics for Prometheus, checks with the statuses of Nagios."""
