@@ -20,6 +20,7 @@ from everlog.aeron.archive.service.embedded import EmbeddedArchive
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client import Aeron
 from tests.aeron.archive.service.live_world import (
+    CONTROL_STREAM,
     CORRELATIONS,
     IPC,
     SECONDS,
@@ -360,3 +361,20 @@ def test_a_client_that_does_not_say_who_it_is_gets_nothing_done(tmp_path: Path) 
             assert counters[101] >= 1
         assert archive.is_running
     assert sorted(name for name in os.listdir(tmp_path / "a") if name.endswith(".rec")) == []
+
+
+def test_a_stream_that_does_not_fit_the_recording_it_is_to_extend_is_not_held_up(world: World) -> None:
+    """Not even the clients' requests, if somebody asks to extend a recording of the control stream with them."""
+    client, location = world.steady, asked.SourceLocation.LOCAL
+    started = client.ask(asked.StartRecording, CONTROL_STREAM, location, IPC)
+    assert isinstance(started, ControlResponse)
+    world.good.check()
+    client.ask(asked.StopRecordingSubscription, started.relevant_id)
+    found = [r for r in world.good.archive.list_recordings() if r.stream_id == CONTROL_STREAM]
+    until(lambda: all(world.good.archive.stop_position(r.recording_id) is not None for r in found))
+    extended = client.ask(asked.ExtendRecording, found[0].recording_id, CONTROL_STREAM, location, IPC)
+    assert isinstance(extended, ControlResponse)
+    assert extended.code is ResponseCode.OK
+    for _ in range(1500):  # more than the window of a term of 64 KiB
+        world.good.archive.start_position(world.good.recording_id)
+    client.ask(asked.StopRecordingSubscription, extended.relevant_id)

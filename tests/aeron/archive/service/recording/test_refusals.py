@@ -171,3 +171,35 @@ def test_with_auto_stop_a_refused_image_ends_the_subscription() -> None:
     world.run()
     assert world.client.subscriptions[-1].is_closed
     world.extend()
+
+
+def test_a_stream_that_does_not_fit_its_extension_is_read_past_until_it_is_closed() -> None:
+    """What is not read holds up its publisher: the client was told, and others may share the stream."""
+    world = stopped()
+    world.extend(channel="aeron:ipc")
+    image = world.arrive(join_position=128)
+    image.blocks.extend(frame(128, b"two") for _ in range(3))
+    world.run(3)
+    assert not image.blocks
+    assert [told[:3] for told in world.told()] == [("error", 2, int(ErrorCode.INVALID_EXTENSION))]
+    assert world.archive.stop_position(0) == 64
+    image.is_closed = True
+    world.run()
+    polls = len(image.limits)
+    world.run()
+    assert len(image.limits) == polls
+
+
+def test_what_comes_after_a_stop_by_identity_is_read_past() -> None:
+    world = World()
+    world.start(channel="aeron:ipc")
+    world.arrive()
+    world.arrive(session_id=78)
+    world.run()
+    world.service.stop_by_identity(world.asker, 5, 0)
+    world.run()
+    late = world.arrive(session_id=79)
+    late.blocks.append(frame(0, b"one"))
+    world.run()
+    assert not late.blocks
+    assert (world.service.active_count, world.service.is_active(1)) == (1, True)

@@ -31,6 +31,7 @@ class ActiveRecordings:
         self._surroundings = surroundings
         self._arrived: deque[tuple[RecordedSubscription, Image]] = deque()
         self._sessions: dict[int, tuple[RecordingSession, RecordedSubscription]] = {}
+        self._unwanted: list[Image] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -57,19 +58,30 @@ class ActiveRecordings:
         while self._arrived:
             owner, image = self._arrived.popleft()
             done += 1
-            if not owner.is_stopped:
-                self._begin(owner, image, subscriptions, admission)
+            if owner.is_stopped or not self._begin(owner, image, subscriptions, admission):
+                self._unwanted.append(image)
+        self._pass_over_unwanted()
         for session, owner in tuple(self._sessions.values()):
             done += session.do_work(now_ns)
             if session.is_done:
                 self._release(session, owner, subscriptions)
         return done
 
+    def _pass_over_unwanted(self) -> None:
+        """Read past what is not recorded. The original leaves such an image unread, which holds up its publisher: with
+        a recording that does not fit, a client could stop the requests of all others."""
+        for image in self._unwanted[:]:
+            if image.is_closed:
+                self._unwanted.remove(image)
+            else:
+                image.block_poll(_ignore, image.term_buffer_length)
+
     # Begin
 
     def _begin(
         self, owner: RecordedSubscription, image: Image, subscriptions: Subscriptions, admission: Admission
-    ) -> None:
+    ) -> bool:
+        """Returns false if the image is not to be recorded; true also if it is, but can't be."""
         request = owner.request
         try:
             recorder, stream = self._start(owner, image, admission)
@@ -81,11 +93,12 @@ class ActiveRecordings:
             request.requester.send_error(request.correlation_id, code, text)
             if request.auto_stop:
                 subscriptions.stop(owner, text)
-            return
+            return not isinstance(error, ArchiveError)
         session = RecordingSession(request, image, owner.registration_id, recorder, position, self._surroundings)
         owner.sessions.append(session)
         self._sessions[session.recording_id] = session, owner
         session.signal_start()
+        return True
 
     def _start(
         self, owner: RecordedSubscription, image: Image, admission: Admission
@@ -140,3 +153,7 @@ class ActiveRecordings:
         for session, _ in self._sessions.values():
             session.abandon()
         self._sessions.clear()
+
+
+def _ignore(block: memoryview, session_id: int, term_id: int) -> None:
+    """Do nothing with a block."""
