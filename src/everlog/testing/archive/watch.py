@@ -1,0 +1,193 @@
+"""What must hold in a live archive after each step, and over its crashes.
+
+* The position that the counter of a recording shows is written and, if the archive syncs, kept by a power cut.
+* A session has one listing, a recording one deletion at a time.
+* No file is deleted that a replay reads, or is going to read.
+* A crash loses nothing that was shown as recorded, and no stop position.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from everlog.aeron.archive.archive import Archive
+from everlog.aeron.archive.folder.recordings import Recording, segment_map
+from everlog.aeron.archive.format.segments import parse_segment_name
+from everlog.aeron.archive.service.conductor import ArchiveConductor
+from everlog.aeron.archive.service.queries.listing import RecordingAnswer, RecordingListing
+from everlog.aeron.archive.service.recording.listing import SubscriptionListing
+from everlog.aeron.archive.service.recording.session import RecordingSession
+from everlog.aeron.archive.service.upkeep.deletion import Deletion
+from everlog.errors import EverlogError
+from everlog.testing.archive.published import Published
+from everlog.testing.archive.script import Script
+from everlog.testing.storage.crashing import CrashingStorage
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A recording before a crash. ``position`` is the end, or what was shown of an active one."""
+
+    start: int
+    position: int
+    is_active: bool
+
+
+class Watch:
+    """Checks one archive, which is opened again and again. ``is_synced``: whether positions are promised to be on
+    disk."""
+
+    def __init__(self, script: Script, published: Published, *, is_synced: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self._script = script
+        self._published = published
+        self._is_synced = is_synced
+        self._sessions: dict[int, RecordingSession] = {}
+        self._positions: dict[int, int] = {}
+        self._stops: set[tuple[int, int]] = set()
+        self._extended: set[int] = set()
+        """The recordings that were active when the archive crashed."""
+        self._before: dict[int, Known] | None = None
+
+    def open(self, archive: Archive, conductor: ArchiveConductor, storage: CrashingStorage) -> None:
+        """Watch an archive that was opened; after a crash, check what is left."""
+        self._archive, self._conductor, self._storage = archive, conductor, storage
+        storage.before_remove = self._before_remove
+        self._extended = set(self._sessions)
+        self._sessions.clear()
+        self._positions.clear()
+        for recording_id in archive.catalog.recording_ids():
+            self._see_stop(recording_id)
+
+    def on_error(self, error: BaseException) -> None:
+        """Take what the service logs: an error that is not the library's is a bug."""
+        self.counts["errors"] += 1
+        if not isinstance(error, EverlogError):
+            self._script.note(f"logged: {type(error).__name__}: {error}")
+            raise error
+
+    # Each step
+
+    def check(self) -> None:
+        """Check the archive after a step."""
+        self._check_recordings()
+        self._check_running()
+
+    def _check_recordings(self) -> None:
+        active = self._conductor._recordings._active._sessions
+        self.learn()
+        for recording_id, (session, _) in active.items():
+            position = session.position.value
+            if position != self._positions[recording_id]:
+                self._advance(recording_id, self._positions[recording_id], position)
+
+        for recording_id in [each for each in self._sessions if each not in active]:
+            del self._sessions[recording_id]
+            self._see_stop(recording_id)
+
+    def _see_stop(self, recording_id: int) -> None:
+        self.note_stop(recording_id, self._archive.catalog.recording(recording_id).stop_position)
+
+    def note_stop(self, recording_id: int, position: int | None) -> None:
+        """Note a position at which a recording stops, or may be made to stop."""
+        if position is not None:
+            self._stops.add((recording_id, position))
+
+    def has_stopped(self, recording_id: int, position: int) -> bool:
+        """Whether a recording has ever stopped at a position."""
+        now = self._archive.catalog.recording(recording_id).stop_position
+        return position == now or (recording_id, position) in self._stops
+
+    def _begin(self, recording_id: int, session: RecordingSession) -> None:
+        image = session._image
+        self._sessions[recording_id] = session
+        self._published.learn(recording_id, image.session_id, image.join_position)
+        self._positions[recording_id] = image.join_position
+        self.counts["recordings"] += 1
+        self._script.note(f"recording {recording_id} of session {image.session_id} from {image.join_position}")
+
+    def _advance(self, recording_id: int, last: int, position: int) -> None:
+        self._script.require(position >= last, f"recording {recording_id} goes back from {last} to {position}")
+        self._positions[recording_id] = position
+        segments = segment_map(self._archive.catalog.recording(recording_id))
+        base = segments.base(last)
+        while base < position:
+            name, end = segments.name(base), min(position - base, segments.segment_length)
+            kept = self._storage.kept_length(name) if self._is_synced else self._storage.size(name)
+            if kept < end:
+                self._script.fail(f"recording {recording_id} shows {position}, but {name} keeps {kept} bytes only")
+            base += segments.segment_length
+        self.counts["positions"] += 1
+
+    def learn(self) -> None:
+        """Note which recordings have begun or are extended."""
+        for recording_id, (session, _) in self._conductor._recordings._active._sessions.items():
+            if self._sessions.get(recording_id) is not session:
+                self._begin(recording_id, session)
+
+    def _check_running(self) -> None:
+        lists: set[int] = set()
+        deletions: set[int] = set()
+        for each in self._conductor._running:
+            if isinstance(each, RecordingListing | RecordingAnswer | SubscriptionListing) and not each.is_done:
+                session_id = each._requester.session_id
+                self._script.require(session_id not in lists, f"session {session_id} has two listings")
+                lists.add(session_id)
+            elif isinstance(each, Deletion):
+                self._script.require(
+                    each.recording_id not in deletions, f"recording {each.recording_id} has two deletions"
+                )
+                deletions.add(each.recording_id)
+
+    def _before_remove(self, name: str) -> None:
+        parsed = parse_segment_name(name)
+        if parsed is None:
+            return
+        recording_id, base = parsed
+        self.counts["deleted files"] += 1
+        for replay in self._conductor._replays._running():
+            if replay.recording_id == recording_id and replay.segment_base <= base:
+                self._script.fail(f"{name} is deleted under a replay in {replay.segment_base}, {replay.state_name}")
+
+    # Crashes
+
+    def remember(self) -> None:
+        """Remember the recordings before a step in which the archive may crash."""
+        catalog = self._archive.catalog
+        found = {}
+        for recording_id in catalog.recording_ids():
+            recording = catalog.recording(recording_id)
+            if recording.state == "VALID":
+                found[recording_id] = self._known(recording)
+        self._before = found
+
+    def _known(self, recording: Recording) -> Known:
+        start, stop = recording.start_position, recording.stop_position
+        if stop is not None:
+            return Known(start, stop, False)
+        return Known(start, self._positions.get(recording.recording_id, start), True)
+
+    def check_recovered(self, maintained: set[int]) -> None:
+        """Check the recordings of an archive that was opened after a crash, except the ``maintained`` ones."""
+        before, self._before = self._before or {}, None
+        catalog = self._archive.catalog
+        for recording_id, known in before.items():
+            if recording_id in maintained:
+                continue
+            recording = catalog.recording(recording_id) if recording_id in catalog else None
+            if recording is None or recording.state != "VALID" or recording.stop_position is None:
+                self._script.fail(f"recording {recording_id}, {known}, is {recording} after the crash")
+            stop = recording.stop_position
+            may_grow = known.is_active or recording_id in self._extended
+            is_same = stop >= known.position if may_grow else stop == known.position
+            if not is_same or recording.start_position != known.start:
+                now = f"{recording.start_position} to {stop}"
+                self._script.fail(f"recording {recording_id}, {known}, is {now} after the crash")
+            self._check_content(recording, known)
+        self.counts["crashes"] += 1
+
+    def _check_content(self, recording: Recording, known: Known) -> None:
+        stream = self._published.last_session(recording.recording_id)
+        if stream is not None and (recording.stop_position or 0) > max(known.position, stream.end):
+            self._script.fail(f"recording {recording.recording_id} ends behind what was published, {stream.end}")
