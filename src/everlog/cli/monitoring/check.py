@@ -6,6 +6,7 @@ stdout: a monitoring system shows nothing else.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -38,10 +39,10 @@ class CheckCommand(click.Command):
             _fail(ctx, f"{error.format_message().rstrip('.')} (see {ctx.command_path} --help)")
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the check. An error that is no bug of everlog's becomes UNKNOWN; so does a bug."""
+        """Run the check. Every error becomes UNKNOWN, a bug of everlog's too."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
+        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except EverlogError as error:
             _fail(ctx, str(error))
@@ -51,6 +52,10 @@ class CheckCommand(click.Command):
             _fail(ctx, "out of memory")
         except click.ClickException as error:
             _fail(ctx, error.format_message())
+        except Exception as error:
+            if os.environ.get("EVERLOG_TRACEBACK"):
+                raise
+            _fail(ctx, f"internal error, please report: {type(error).__name__}: {error}")
 
 
 def _fail(ctx: click.Context, text: str) -> NoReturn:
