@@ -13,6 +13,8 @@ from everlog.core.monitoring.free_space import FreeSpace, free_space
 from everlog.core.monitoring.levels import Levels, Status
 from everlog.testing.storage.memory import MemoryStorage
 
+FLOOR = Levels(10, 5, is_floor=True)
+
 
 @pytest.mark.parametrize(
     ("levels", "value", "status"),
@@ -40,10 +42,10 @@ def test_a_value_beyond_a_level_changes_the_status(levels: Levels, value: float,
         (Measured(label="a", value=1.25, unit="s", levels=Levels(5, 10.5)), "a=1.25s;5;10.5;0"),
         (Measured(label="a", value=0.0004, unit="s"), "a=0s;;;0"),
         (Measured(label="a", value=1 << 60, unit="B"), "a=1152921504606846976B;;;0"),
-        (Measured(label="a", value=99.5, unit="%", levels=Levels(10, 5, is_floor=True), maximum=100), "a=99.5%;10:;5:;0;100"),
+        (Measured(label="a", value=9.5, unit="%", levels=FLOOR, maximum=100), "a=9.5%;10:;5:;0;100"),
         (Measured(label="a", value=7, levels=Levels(0, None)), "a=7;0;;0"),
     ],
-)  # fmt: skip
+)
 def test_performance_data_have_the_syntax_of_the_guidelines(measured: Measured, text: str) -> None:
     assert str(measured) == text
 

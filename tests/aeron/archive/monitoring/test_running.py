@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from everlog.aeron.transport.family import DRIVER
@@ -15,8 +16,6 @@ from tests.cli.archive.served_archive import served
 
 
 def test_a_running_archive_is_ok_and_shows_its_counters(tmp_path: Path) -> None:
-    import time
-
     with served(tmp_path) as archive:
         recording_id, publication = archive.begin(1_001, [b"x" * 100] * 10)
         until(lambda: samples(archive.folder).get(("recording_sessions",)) == 1)
@@ -24,10 +23,8 @@ def test_a_running_archive_is_ok_and_shows_its_counters(tmp_path: Path) -> None:
         until(lambda: samples(archive.folder)["recorded_bytes",] == 1_600)
         found = samples(archive.folder)
         assert (found["live",], found["counters_readable",], found["active_recordings",]) == (1, 1, 1)
-        (position,) = [
-            value for key, value in found.items() if key[:2] == ("recording_position_bytes", str(recording_id))
-        ]
-        assert position == 1_600
+        recording = ("recording_position_bytes", str(recording_id))
+        assert [value for key, value in found.items() if key[:2] == recording] == [1_600]
         assert found["control_sessions",] >= 1
         assert found["replay_sessions",] == 0
         assert found["recorder_written_bytes_total",] == 1_600
