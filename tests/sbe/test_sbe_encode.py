@@ -97,7 +97,7 @@ def test_values_that_have_no_name_are_given_by_number(schema: Schema) -> None:
         ({"rows": [{"x": 1}] * 256}, "number of entries of rows 256 does not fit u8"),
         ({"rows": [{"y": 1}]}, "the schema has no y in rows"),
         ({"note": "a" * 256}, "length of note 256 does not fit u8"),
-        ({"note": "é"}, "note must be text in us-ascii, not 'é'"),
+        ({"note": "é"}, "note must be characters that us-ascii can encode, not 'é'"),
         ({"note": 5}, "note must be text or bytes, not 5"),
         ({"extra": 1}, "the schema has no extra in m"),
     ],
@@ -106,6 +106,19 @@ def test_a_value_that_does_not_fit_is_refused(schema: Schema, change: dict[str, 
     with pytest.raises(UsageError) as caught:
         schema.encode("m", {**VALUES, **change})
     assert complaint in str(caught.value)
+
+
+def test_what_utf_8_can_not_encode_is_refused_in_data_without_an_encoding() -> None:
+    schema = parse_schema(
+        f"<messageSchema id='1' version='4'><types>{HEADER}"
+        "<composite name='bytes'><type name='length' primitiveType='uint8'/>"
+        "<type name='varData' primitiveType='uint8' length='0'/></composite></types>"
+        "<message name='m' id='2'><data name='note' id='1' type='bytes'/></message></messageSchema>"
+    )
+    assert schema.decode(schema.encode("m", {"note": "é"})).fields == {"note": "é".encode()}
+    with pytest.raises(UsageError) as caught:
+        schema.encode("m", {"note": "\ud800"})
+    assert str(caught.value) == r"note must be characters that utf-8 can encode, not '\ud800'"
 
 
 def test_a_declared_struct_and_its_texts_are_a_message_too() -> None:

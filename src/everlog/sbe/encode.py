@@ -86,9 +86,10 @@ def _var_data(part: VarData, value: Any) -> bytes:
         data = b""
     elif isinstance(value, str):
         try:
-            data = value.encode(part.encoding or "utf-8")
+            data = value.encode(encoding := part.encoding or "utf-8")
         except UnicodeEncodeError:
-            raise UsageError(part.name, found=repr(value)[:80], expected=f"text in {part.encoding}") from None
+            expected = f"characters that {encoding} can encode"
+            raise UsageError(part.name, found=repr(value)[:80], expected=expected) from None
     elif isinstance(value, bytes | bytearray | memoryview):
         data = bytes(value)
     else:
