@@ -161,6 +161,29 @@ def test_a_damaged_manifest_is_an_error_that_says_where():
         decode(json.dumps(json.loads(data) | {"version": 2}).encode(), "manifest.json")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        (b"{", "no valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b"{}", "no 'format'"),
+        (b"null", "JSON of another form"),
+        (b'{"format": "x"}', "format 'x'"),
+        ({"kind": 5}, "5 instead of a value of type str"),
+        ({"columns": [["address"]]}, "JSON of another form"),
+        ({"streams": [{"store": "a"}]}, "no 'stream'"),
+        ({"placing": {"staging": "/etc", "files": []}}, "the name '/etc', which leads out of the folder"),
+    ],
+)
+def test_a_damaged_manifest_is_described_in_words(wrong: bytes | dict[str, Any], found: str):
+    data = wrong if isinstance(wrong, bytes) else json.dumps(json.loads(encode(manifest())) | wrong).encode()
+    with pytest.raises(CorruptData) as caught:
+        decode(data, "manifest.json")
+    assert str(caught.value) == (
+        f"manifest.json: {found}; expected a manifest of everlog's export"
+        " (the file is damaged or not everlog's: restore it, or export to another folder)"
+    )
+
+
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

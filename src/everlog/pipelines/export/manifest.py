@@ -148,8 +148,11 @@ def decode(data: bytes, where: str) -> Manifest:
     version's."""
     try:
         head = parse_json(data)
+    except ValueError as error:
+        raise _damaged(where, f"no valid JSON: {error}") from error
+    try:
         if head["format"] != NAME:
-            raise ValueError(head["format"])
+            raise _Unfit(f"format {head['format']!r}")
         if head["version"] != VERSION:
             raise UnsupportedVersion(where, found=f"version {head['version']}", expected=f"version {VERSION}")
         streams = {StreamKey(_of(str, one["store"]), _of(str, one["stream"])): _stream(one) for one in head["streams"]}
@@ -157,7 +160,7 @@ def decode(data: bytes, where: str) -> Manifest:
         paths = [file.path for stream in streams.values() for file in stream.files]
         for path in (placing.staging, *(name for both in placing.files for name in both), *paths):
             if _of(str, path).startswith("/") or ".." in path.split("/") or "\0" in path:
-                raise ValueError(f"the name {path!r}")
+                raise _Unfit(f"the name {path!r}, which leads out of the folder")
         return Manifest(
             kind=_of(str, head["kind"]),
             query=_of(dict, head["query"]),
@@ -166,9 +169,21 @@ def decode(data: bytes, where: str) -> Manifest:
             streams=streams,
             placing=placing,
         )
-    except (ValueError, KeyError, TypeError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise CorruptData(where, found=found[:200], expected="a manifest of everlog's export") from error
+    except _Unfit as error:
+        raise _damaged(where, str(error)) from error
+    except KeyError as error:
+        raise _damaged(where, f"no {error}") from error
+    except (ValueError, TypeError) as error:
+        raise _damaged(where, "JSON of another form") from error
+
+
+class _Unfit(ValueError):
+    """What was found instead of a value of a manifest."""
+
+
+def _damaged(where: str, found: str) -> CorruptData:
+    hint = "the file is damaged or not everlog's: restore it, or export to another folder"
+    return CorruptData(where, found=found[:200], expected="a manifest of everlog's export", hint=hint)
 
 
 def _stream(one: Mapping[str, Any]) -> ExportedStream:
@@ -192,7 +207,7 @@ def _file(path: str, rows: int, byte_count: int, crc32: int, first: str, last: s
 
 
 def _of(kind: type[T], value: Any) -> T:
-    """Return ``value`` if it has exactly that type: a bool is not a count. Raises :class:`TypeError`."""
+    """Return ``value`` if it has exactly that type: a bool is not a count. Raises :class:`_Unfit`."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+        raise _Unfit(f"{value!r} instead of a value of type {kind.__name__}")
     return value
