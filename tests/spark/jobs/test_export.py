@@ -224,7 +224,7 @@ def test_the_source_s_options_choose_columns_streams_and_ranges(spark, tmp_path)
     timed = options(path, columns="length,stream_id", startTime="2020-01-01")
     with pytest.raises(UsageError, match="startTime"):
         export(spark, Export(options=timed, folder=str(out)))
-    with pytest.raises(UsageError, match="format"):
+    with pytest.raises(UsageError, match=r"format must be parquet as in earlier runs, not jsonl \(export to another"):
         export(spark, Export(options=options(path), folder=str(out), kind="jsonl"))
 
 

@@ -304,14 +304,13 @@ def _fields(columns: Iterable[Column]) -> list[pa.Field]:
 
 def check_query(manifest: Manifest, query: Mapping[str, Any], kind: str, columns: Sequence[tuple[str, str]]) -> None:
     """Raise :class:`UsageError` if a run asks for something else than the earlier runs."""
+    hint = "export to another folder to change it"
     if manifest.kind != kind:
-        raise UsageError("format", found=kind, expected=f"{manifest.kind}, the format of this export")
+        raise UsageError("format", found=kind, expected=f"{manifest.kind} as in earlier runs", hint=hint)
     for name in sorted({*manifest.query, *query}):
         if manifest.query.get(name) != query.get(name):
             found, expected = repr(query.get(name)), f"{manifest.query.get(name)!r} as in earlier runs"
-            raise UsageError(
-                f"option {name}", found=found, expected=expected, hint="export to another folder to change it"
-            )
+            raise UsageError(f"option {name}", found=found, expected=expected, hint=hint)
     if tuple(columns) != manifest.columns:
         had = dict(manifest.columns)
         found = ", ".join(f"{name} {kind}" for name, kind in columns if had.get(name) != kind)
