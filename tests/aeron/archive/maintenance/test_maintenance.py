@@ -241,13 +241,19 @@ def test_a_start_that_can_not_be_is_refused(
     assert raised.value.code is ErrorCode.GENERIC
 
 
+def test_a_start_inside_a_segment_is_refused_with_the_beginnings_of_segments() -> None:
+    # The recording starts in its second term, and its first segment with this term.
+    with pytest.raises(ArchiveError, match=r"\(segments of 131072 bytes begin at 65536, 196608, \.\.\.\)"):
+        detach_segments(state(start=65632), 262144)
+
+
 def test_segments_before_what_is_recorded_and_replayed_may_go() -> None:
     given = state(stop=None, recorded=262144, replays=(262144,))
     assert purge_segments(given, 262144).steps == (SetStart(7, 262144), Remove("7-0.rec"), Remove("7-131072.rec"))
 
 
 def test_a_purge_that_broke_off_says_what_finishes_it() -> None:
-    with pytest.raises(ArchiveError, match="delete-detached-segments deletes the files before"):
+    with pytest.raises(ArchiveError, match="delete-detached-segments deletes the files before it"):
         purge_segments(state(start=131072, bases=(0, 131072)), 131072)
 
 

@@ -237,11 +237,13 @@ def _check_detach(state: RecordingState, new_start: int) -> None:
         expected = "a recording of more than one segment"
         message = f"{state.where} can't start at {new_start}: it has only one segment"
     if new_start < 0 or new_start != segments.base(new_start):
-        raise refuse(state.where, found, expected, f"segments have {segments.segment_length} bytes", message=message)
+        length, first = segments.segment_length, state.first_base
+        beginnings = f"segments of {length} bytes begin at {first}, {first + length}, ..."
+        raise refuse(state.where, found, expected, beginnings, message=message)
     if not lowest <= new_start <= highest:
         hint = None
         if new_start == state.start and state.detached:
-            hint = "it starts there already; delete-detached-segments deletes the files before"
+            hint = "it starts there already; delete-detached-segments deletes the files before it"
         raise refuse(state.where, found, expected, hint, message=message)
     replayed = min((r.segment_base for r in state.replays if r.segment_base < new_start), default=None)
     if replayed is not None:

@@ -140,7 +140,7 @@ def require_known(state: RecordingState) -> None:
     """Raises :class:`ArchiveError` if the recording is not valid: archives treat it as unknown."""
     if state.recording.state != "VALID":
         found = state.recording.state
-        hint = "mark-valid makes it valid" if found == "INVALID" else None
+        hint = f"everlog archive DIR mark-valid {state.recording_id} makes it valid" if found == "INVALID" else None
         message = f"{state.where} is {found}"
         raise refuse(state.where, f"state {found}", "state VALID", hint, ErrorCode.UNKNOWN_RECORDING, message)
 
