@@ -150,7 +150,10 @@ class Archive:
         """Like :func:`~.opening.open_archive`, but on a storage object. ``address``: how clients reach the archive's
         service."""
         if not storage.exists(CATALOG_NAME):
-            raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint="create makes an archive")
+            hint = "everlog.aeron.archive.create makes a new archive"
+            if index_segments(storage.names()):
+                hint = "everlog repair makes a catalog of the segment files"
+            raise NotAStore(storage.root, found="no catalog", expected=CATALOG_NAME, hint=hint)
         options = _with_checksum(storage, options)
         timeout_ms = round(options.liveness_timeout_s * 1000)
         ownership = Ownership.take(storage, timeout_ms=timeout_ms, address=address)

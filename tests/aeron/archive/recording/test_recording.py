@@ -112,11 +112,13 @@ def test_an_archive_is_made_once(folder: Path) -> None:
 
 
 def test_a_folder_without_a_catalog_is_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(NotAStore, match="no catalog"):
+    with pytest.raises(NotAStore, match=r"no catalog.*\(everlog\.aeron\.archive\.create makes a new archive\)"):
         archives.open_archive(tmp_path)
     (tmp_path / "0-0.rec").write_bytes(bytes(SEGMENT))
     with pytest.raises(StoreExists, match="segment files without a catalog"):
         archives.create(tmp_path)
+    with pytest.raises(NotAStore, match=r"\(everlog repair makes a catalog of the segment files\)"):
+        archives.open_archive(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["0-0.rec"]
 
 
