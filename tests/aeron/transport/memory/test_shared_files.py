@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from everlog.aeron.transport.memory.log_memory import LogMemory, LogParameters
-from everlog.aeron.transport.memory.shared_files import HUGE_PAGE, create_file, map_file
+from everlog.aeron.transport.memory.shared_files import HUGE_PAGE, create_file, draft_file, map_file
 from everlog.errors import StoreExists, StoreUnavailable, WriteFailed
 from everlog.kernel.memory import Memory
 from tests.aeron.transport.memory.mounted_memory import mounted
@@ -75,6 +75,21 @@ def test_nothing_is_left_of_a_file_that_finds_no_room(size: str, tmp_path: Path)
             create_file(folder / "log", 66 << 20)
         assert list(folder.iterdir()) == []
         create_file(folder / "log", 512 << 10)  # there is room again
+
+
+def test_a_file_that_can_not_be_created_is_an_error_that_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "log"
+    with pytest.raises(WriteFailed) as raised:
+        create_file(path, 4096)
+    assert str(raised.value) == f"can't create {path}: No such file or directory"
+
+
+def test_a_draft_that_can_not_get_its_name_is_deleted(tmp_path: Path) -> None:
+    draft = draft_file(tmp_path / "log", 4096)
+    (tmp_path / "log").mkdir()
+    with pytest.raises(WriteFailed, match=r"^can't create .*/log: Is a directory$"):
+        draft.publish()
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 @pytest.mark.parametrize("name", ["none", "a\0b", "x" * 300, "."])

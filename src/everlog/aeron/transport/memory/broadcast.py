@@ -33,7 +33,7 @@ _TYPE = RecordHeader.field("type_id").offset
 def _capacity_of(memory: Memory) -> int:
     capacity = memory.length - TRAILER_LENGTH
     if not (is_power_of_two(capacity) and capacity >= MIN_CAPACITY):
-        expected = f"a power of two and {TRAILER_LENGTH}"
+        expected = f"a power of two, {MIN_CAPACITY} or more, plus {TRAILER_LENGTH}"
         raise CorruptData(WHERE, found=f"{memory.length} bytes", expected=expected)
     return capacity
 
@@ -59,7 +59,7 @@ class BroadcastTransmitter:
             raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
             expected = f"at most {self.max_message_length} bytes"
-            raise UsageError("record", found=str(len(data)), expected=expected)
+            raise UsageError("record", found=f"{len(data)} bytes", expected=expected)
         memory = self._memory
         tail = self._position
         at = tail & (self.capacity - 1)
@@ -123,7 +123,7 @@ class BroadcastReceiver:
             if not self._is_valid(position):
                 return None
             self._next = tail
-            expected = f"{HEADER_LENGTH} to {self.capacity - at}"
+            expected = f"{HEADER_LENGTH} to {self.capacity - at} bytes"
             raise CorruptData(WHERE, offset=at, found=f"a record of {length} bytes", expected=expected)
         self._next = position + align(length, RECORD_ALIGNMENT)
         data = memory.read(at + HEADER_LENGTH, length - HEADER_LENGTH)
@@ -138,4 +138,4 @@ class BroadcastReceiver:
         self._next = self._memory.get_i64_acquire(self._tail)
         found = "records that were overwritten before they were read"
         hint = "the client is too slow, or its process was stopped: restart it"
-        return DataLost(WHERE, found=found, expected="to read each", hint=hint)
+        return DataLost(WHERE, found=found, expected="each record read in time", hint=hint)

@@ -77,10 +77,12 @@ class CncSettings:
             self.error_log_buffer_length,
         ]
         if any(length < 0 or length % ALIGNMENT for length in lengths):
-            raise UsageError(CNC_NAME, found=f"buffers of {lengths} bytes", expected=f"a multiple of {ALIGNMENT}")
+            found, expected = ", ".join(map(str, lengths)), f"a multiple of {ALIGNMENT} bytes each"
+            raise UsageError(f"buffer lengths of {CNC_NAME}", found=found, expected=expected)
         total = align(CncMetaData.size + sum(lengths), self.file_page_size)
         if total > MAX_BUFFER_BYTES:
-            raise UsageError(CNC_NAME, found=f"{total} bytes", expected=f"at most {MAX_BUFFER_BYTES}")
+            expected = f"at most {MAX_BUFFER_BYTES} bytes"
+            raise UsageError(f"length of {CNC_NAME}", found=f"{total} bytes", expected=expected)
         return total
 
 
@@ -99,7 +101,7 @@ class CncMemory:
                 raise CorruptData(where, offset=field.offset, found=f"{field.name} {length}", expected=expected)
             ends.append(ends[-1] + length)
         if ends[-1] > memory.length:
-            raise CorruptData(where, found=f"{memory.length} bytes", expected=f"{ends[-1]} bytes")
+            raise CorruptData(where, found=f"{memory.length} bytes", expected=f"{ends[-1]} bytes or more")
         parts = [memory.slice(start, end - start) for start, end in pairwise(ends)]
         self.to_driver, self.to_clients, self.counters_metadata, self.counters_values, self.error_log = parts
 
@@ -132,7 +134,7 @@ class CncMemory:
         try:
             memory = map_file(path, minimum=CncMetaData.size, maximum=MAX_BUFFER_BYTES, writable=writable)
         except CorruptData as problem:
-            hint = "a driver is starting, or died while it did"
+            hint = "a driver is starting, or died while it was starting"
             raise StoreUnavailable(str(path), found=problem.found, expected=problem.expected, hint=hint) from None
         memory.get_i32_acquire(_VERSION)
         return cls(memory, read_header(memory.read(0, CncMetaData.size), str(path)), str(path))

@@ -41,7 +41,7 @@ class Counters:
 
     def __init__(self, metadata: Memory, values: Memory, reuse_timeout_ms: int = REUSE_TIMEOUT_MS) -> None:
         if metadata.length < values.length // VALUE_LENGTH * METADATA_LENGTH:
-            expected = f"{values.length // VALUE_LENGTH * METADATA_LENGTH} or more"
+            expected = f"{values.length // VALUE_LENGTH * METADATA_LENGTH} bytes or more"
             raise CorruptData(WHERE, found=f"{metadata.length} bytes of metadata", expected=expected)
         self.metadata = metadata
         self.values = values
@@ -214,7 +214,7 @@ class Counters:
 
     def _check(self, counter_id: int) -> None:
         if not 0 <= counter_id < self.capacity:
-            raise UsageError(WHERE, found=f"counter {counter_id}", expected=f"0 to {self.capacity - 1}")
+            raise UsageError("counter id", found=str(counter_id), expected=f"0 to {self.capacity - 1}")
 
 
 class AtomicCounter:

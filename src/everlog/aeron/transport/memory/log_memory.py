@@ -85,10 +85,10 @@ class LogParameters:
     def __post_init__(self) -> None:
         if not (is_power_of_two(self.term_length) and MIN_TERM_LENGTH <= self.term_length <= MAX_TERM_LENGTH):
             expected = f"a power of two, {MIN_TERM_LENGTH} to {MAX_TERM_LENGTH}"
-            raise UsageError("log buffer", found=f"term length {self.term_length}", expected=expected)
+            raise UsageError("term length of a log buffer", found=str(self.term_length), expected=expected)
         if not 0 <= self.term_offset <= self.term_length or self.term_offset % FRAME_ALIGNMENT:
             expected = f"0 to {self.term_length}, a multiple of {FRAME_ALIGNMENT}"
-            raise UsageError("log buffer", found=f"term offset {self.term_offset}", expected=expected)
+            raise UsageError("term offset of a log buffer", found=str(self.term_offset), expected=expected)
 
     def tails(self) -> tuple[tuple[int, int, int], int]:
         """The raw tails of a new log and its active term count. The log of an image has no tails."""
@@ -99,7 +99,7 @@ class LogParameters:
         count = wrap_int32(term_id - self.initial_term_id)
         if count < 0:
             expected = f"the initial one, {self.initial_term_id}, or a later one"
-            raise UsageError("log buffer", found=f"term id {term_id}", expected=expected)
+            raise UsageError("term id of a log buffer", found=str(term_id), expected=expected)
         tails = [0] * TERM_COUNT
         tails[count % TERM_COUNT] = pack_tail(term_id, self.term_offset if has_position else 0)
         for later in (1, 2):
@@ -155,7 +155,7 @@ class LogMemory:
         if not HEADER_LENGTH < header.mtu_length <= MAX_FRAME_LENGTH or header.mtu_length % FRAME_ALIGNMENT:
             at = start + LogMetaData.field("mtu_length").offset
             expected = f"{HEADER_LENGTH + FRAME_ALIGNMENT} to {MAX_FRAME_LENGTH}, a multiple of {FRAME_ALIGNMENT}"
-            raise CorruptData(where, offset=at, found=f"mtu {header.mtu_length}", expected=expected)
+            raise CorruptData(where, offset=at, found=f"MTU {header.mtu_length}", expected=expected)
         self.where = where
         self.header = header
         """The metadata when this object was created."""

@@ -44,7 +44,7 @@ class ManyToOneRingBuffer:
     def __init__(self, memory: Memory) -> None:
         capacity = memory.length - TRAILER_LENGTH
         if not (is_power_of_two(capacity) and capacity >= MIN_CAPACITY):
-            expected = f"a power of two and {TRAILER_LENGTH}"
+            expected = f"a power of two, {MIN_CAPACITY} or more, plus {TRAILER_LENGTH}"
             raise CorruptData(WHERE, found=f"{memory.length} bytes", expected=expected)
         self.capacity = capacity
         self.max_message_length = 0 if capacity == MIN_CAPACITY else max(HEADER_LENGTH, capacity >> 3)
@@ -103,7 +103,7 @@ class ManyToOneRingBuffer:
             raise UsageError("record type", found=str(type_id), expected="1 or more")
         if len(data) > self.max_message_length:
             expected = f"at most {self.max_message_length} bytes"
-            raise UsageError("record", found=str(len(data)), expected=expected)
+            raise UsageError("record", found=f"{len(data)} bytes", expected=expected)
         memory, length = self._memory, len(data) + HEADER_LENGTH
         at = self._claim(align(length, RECORD_ALIGNMENT))
         if at is None:

@@ -40,12 +40,13 @@ class FileDraft:
     memory: Memory
 
     def publish(self) -> None:
-        """Give the file its final name. Raises :class:`WriteFailed` and deletes the draft if that fails."""
+        """Give the file its final name, instead of a file that has it by now. Raises :class:`WriteFailed` and deletes
+        the draft if that fails."""
         try:
             os.rename(_draft_path(self.path), self.path)
         except OSError as problem:
             self.discard()
-            raise WriteFailed(str(self.path), found=problem.strerror, expected="a new file") from problem
+            raise _not_created(self.path, problem) from problem
 
     def discard(self) -> None:
         """Delete the file, which was not published."""
@@ -54,6 +55,12 @@ class FileDraft:
 
 def _draft_path(path: Path) -> Path:
     return path.with_name(DRAFT_PREFIX + path.name)
+
+
+def _not_created(path: Path, problem: OSError) -> WriteFailed:
+    reason = problem.strerror
+    message = f"can't create {path}: {reason}"
+    return WriteFailed(str(path), found=reason, expected="a file that can be created", message=message)
 
 
 def create_file(
@@ -74,8 +81,8 @@ def create_file(
 
 def draft_file(path: Path, length: int, *, sparse: bool = False) -> FileDraft:
     """Create a file of zeros under a temporary name. Raises :class:`StoreExists` if the file exists,
-    :class:`WriteFailed` if the disk is full; then nothing is left of it. With ``sparse``, blocks are allocated on first
-    write; the caller ensures that there is space."""
+    :class:`WriteFailed` if it can't be created or the disk is full; then nothing is left of it. With ``sparse``, blocks
+    are allocated on first write; the caller ensures that there is space."""
     draft = _draft_path(path)
     try:
         if os.path.lexists(path):
@@ -84,7 +91,7 @@ def draft_file(path: Path, length: int, *, sparse: bool = False) -> FileDraft:
     except FileExistsError:
         raise StoreExists(str(path), found="file exists", message=f"{path} already exists") from None
     except OSError as problem:
-        raise WriteFailed(str(path), found=problem.strerror, expected="a new file") from problem
+        raise _not_created(path, problem) from problem
     try:
         return FileDraft(path, _sparse(fd, length) if sparse else _allocated(fd, length))
     except OSError as problem:
@@ -136,6 +143,7 @@ def map_file(path: Path, *, minimum: int, maximum: int, writable: bool = True) -
             raise CorruptData(str(path), found=f"{length} bytes", expected=f"{minimum} to {maximum} bytes")
         return Memory.map(fd, length, writable=writable)
     except (OSError, ValueError) as problem:
-        raise StoreUnavailable(str(path), found=str(problem), expected="a file that can be mapped") from problem
+        found = getattr(problem, "strerror", None) or str(problem)
+        raise StoreUnavailable(str(path), found=found, expected="a file that can be mapped") from problem
     finally:
         os.close(fd)
