@@ -44,8 +44,8 @@ def test_a_message_is_moved_where_it_fits_to_the_byte_with_its_headers(server: N
     assert move_one(plan(store, server))["moved"] == 1
     channel.append(bytes(1024 - 135))
     assert (
-        "message 2 of channel c must be at most 888 bytes in addition to its headers, not 889 bytes"
-        in move_one(plan(store, server))["error"]
+        "message 2 of channel c must be at most 888 bytes: the server's max_payload of 1024 minus 136 bytes of headers,"
+        " not 889 bytes" in move_one(plan(store, server))["error"]
     )
 
 
@@ -54,7 +54,7 @@ def test_headers_of_long_names_count(server: NatsServer, tmp_path: Path) -> None
     Channel(store, "n" * 30).append(bytes(900))
     move = plan(store, server, subject_prefix="p.", stream_prefix="p-")
     # Everlog-Channel 49, and the stream's name is 31 longer.
-    assert "at most 808 bytes in addition to its headers, not 900 bytes" in move_one(move)["error"]
+    assert "at most 808 bytes: the server's max_payload of 1024 minus 216 bytes of headers" in move_one(move)["error"]
 
 
 def test_a_migration_that_gets_nowhere_is_given_up(

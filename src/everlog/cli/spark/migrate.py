@@ -187,7 +187,8 @@ def _refuse_given(given: dict[str, Any], defaults: dict[str, Any], expected: str
     for name, default in defaults.items():
         if given[name] != default:
             flag = f"--{name.replace('_', '-')}"
-            raise UsageError(flag, found=flag, expected=expected, message=f"{flag} needs {expected} as the target")
+            message = f"{flag} needs {expected} as the target"
+            raise UsageError(flag, found="another target", expected=f"left out, or {expected}", message=message)
 
 
 def _refuse_others_options(given: dict[str, Any], kind: str) -> None:
@@ -198,7 +199,7 @@ def _refuse_others_options(given: dict[str, Any], kind: str) -> None:
         if name is not None and option not in taken and given[option] is not None:
             flag = f"--{option.replace('_', '-')}"
             message = f"{flag} does not apply to {FAMILIES[kind].title}s"
-            raise UsageError(flag, found=kind, expected="another target", message=message)
+            raise UsageError(flag, found=f"{kind} as the target", expected="left out for this target", message=message)
 
 
 def _to_jetstream(
@@ -240,8 +241,12 @@ def _to_jetstream(
         keep_limits=given["keep_limits"],
     )
     if not scan.fail_on_data_loss:
-        message = "--option failOnDataLoss needs a folder as the target"
-        raise UsageError("--option", found="failOnDataLoss", expected="a folder", message=message)
+        raise UsageError(
+            "option failOnDataLoss",
+            found="false for a NATS server as the target",
+            expected="left out, or a folder as the target",
+            message="--option failOnDataLoss=false needs a folder as the target, not a NATS server",
+        )
     options = family_options(stores, scan)
     moves = [
         move

@@ -345,12 +345,13 @@ class ChannelImport:
     def _check_size(self, sequence: int, payload: bytes, headers: Mapping[str, str]) -> None:
         """Raise :class:`UsageError` for a message over the server's limit for headers and payload; the server would
         close the connection."""
-        room = self._js.nc.max_payload - header_bytes(headers)
+        most, taken = self._js.nc.max_payload, header_bytes(headers)
+        room = most - taken
         if len(payload) > room:
             raise UsageError(
                 f"message {sequence} of channel {self._move.channel}",
                 found=f"{len(payload)} bytes",
-                expected=f"at most {room} bytes in addition to its headers",
+                expected=f"at most {room} bytes: the server's max_payload of {most} minus {taken} bytes of headers",
                 hint="raise max_payload in the server's configuration",
             )
 
