@@ -219,6 +219,15 @@ def test_malformed_frames_are_counted_and_logged_once(frame: bytes) -> None:
     assert "channel=aeron:udp?endpoint=10.0.0.2:4000" in driver.errors[0]
 
 
+def test_a_setup_frame_of_no_stream_is_logged_with_its_sender() -> None:
+    driver = ReceivingDriver()
+    driver.subscribe()
+    driver.source.send(setup(offset=33))
+    driver.step()
+    assert f"setup frame from {driver.source.address}: " in driver.errors[0]
+    assert "expected a term length, MTU, term offset and term ids that fit together" in driver.errors[0]
+
+
 def test_bytes_are_counted() -> None:
     driver = ReceivingDriver()
     driver.subscribe()

@@ -222,7 +222,8 @@ class Receiver:
         dispatcher, source = polled.endpoint.dispatcher, self._batch.source(index)
         if isinstance(frame, Setup):
             if not is_possible(frame):
-                raise CorruptData("setup frame", found=str(frame), expected="fields of a possible stream")
+                expected = "a term length, MTU, term offset and term ids that fit together"
+                raise CorruptData(f"setup frame from {source}", found=str(frame), expected=expected)
             dispatcher.on_setup(frame, polled.endpoint, polled.index, source)
         elif isinstance(frame, RttMeasurement) and frame.receiver_id in (0, polled.endpoint.receiver_id):
             dispatcher.on_rtt_measurement(frame, polled.endpoint, polled.index, source)
