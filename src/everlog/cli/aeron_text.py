@@ -15,7 +15,7 @@ from everlog.errors import EverlogError
 
 def clock_text(start_ms: int, activity_ms: int) -> str:
     """``06:08:53 (start: 2026-11-21 06:08:52, activity: 1969-12-31 23:59:59)``: the time now, and the times when the
-    component started and was last active. -1 is the last second before 1970."""
+    component started and was last active, all in local time. -1 is the last second before 1970."""
     now = local_time(time.time_ns() // 1_000_000)
     return f"{now:%H:%M:%S} (start: {second_text(start_ms)}, activity: {second_text(activity_ms)})"
 

@@ -84,8 +84,9 @@ class GroupCommit:
         joined.check()
 
     def settle(self, sync: Callable[[], None]) -> None:
-        """Sync everything that has joined so far, now, with ``sync``: for writers that are about to switch files.
-        Raises its error."""
+        """Call ``sync`` for everything that has joined so far, as soon as no other sync is running, without waiting for
+        more appends: for writers that are about to switch files. Raises the error of ``sync``, which the waiting
+        appends get, too."""
         me = object()
         try:
             with self._changed:

@@ -112,10 +112,10 @@ class Store(ABC):
 
     @abstractmethod
     def streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """The streams; ``include_all`` adds those marked as deleted."""
+        """Return the streams; ``include_all`` adds those marked as deleted."""
 
     def planned_streams(self, *, include_all: bool = False) -> list[StreamInfo]:
-        """As ``streams``, for planning a scan: addresses, counts and details that are expensive may be missing."""
+        """As ``streams``, for planning a scan: addresses, counts and details that take long to find may be missing."""
         return self.streams(include_all=include_all)
 
     def stream_names(self, *, include_all: bool = False) -> list[str]:
@@ -123,8 +123,9 @@ class Store(ABC):
         return [info.name for info in self.planned_streams(include_all=include_all)]
 
     def open_ends(self, stream: str) -> tuple[int, ...]:
-        """Addresses inside the stream before which a late writer may still add records, although later records exist.
-        ``()`` if the stream grows at its end only. An address that was not an open end never becomes one."""
+        """Return the addresses inside the stream before which a late writer may still add records, although later
+        records exist; ``()`` if the stream grows at its end only. The stream's present end may become an open end
+        later. An address before it that is not an open end never becomes one."""
         return ()
 
     def walked_end(self, stream: str) -> int | None:
@@ -163,11 +164,11 @@ class Store(ABC):
 
     @abstractmethod
     def parse_address(self, text: str) -> int:
-        """The address of a text. Raises :class:`UsageError`."""
+        """Return the address that ``text`` names. Raises :class:`UsageError` if it names none."""
 
     @abstractmethod
     def format_address(self, address: int) -> str:
-        """The text of an address."""
+        """Return an address as the text that ``parse_address`` reads."""
 
     @property
     @abstractmethod
@@ -211,7 +212,7 @@ class Store(ABC):
         )
 
     def is_gone(self, stream: str, address: int) -> bool:
-        """Whether a record that was at ``address`` has been purged, truncated, or deleted with its stream."""
+        """Whether the stream is gone or begins after ``address``, so that a record that was there has been removed."""
         infos = [info for info in self.streams() if info.name == stream]
         return not infos or any(info.first is not None and self.parse_address(info.first) > address for info in infos)
 

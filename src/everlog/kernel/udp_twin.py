@@ -168,7 +168,8 @@ class UdpSocket:
 
 
 def part_bounds(memory: Memory, offset: int, ends: Sequence[int] | Readable, count: int) -> Sequence[int]:
-    """The first ``count`` parts' ends, checked. Raises ``ValueError``: see :meth:`UdpSocket.send_parts`."""
+    """Check the first ``count`` entries of ``ends`` (all if it is negative) and return them: offsets in ``memory``,
+    each after the one before, the first after ``offset``. Raises ``ValueError``."""
     if isinstance(ends, (list, tuple)):
         bounds: Sequence[int] = ends
     else:

@@ -49,7 +49,7 @@ class Request:
 
     @property
     def changes(self) -> bool:
-        """Whether any action writes."""
+        """Whether any action is one that writes; a dry run of it counts, too."""
         names = (self.add, self.update, self.erase)
         return self.repair or self.repair_data or self.clean or any(name is not None for name in names)
 

@@ -139,7 +139,7 @@ def check_aggregation(wanted: Aggregation, table: Iterable[Column]) -> dict[str,
     for key in wanted.keys:
         if types[key.column] in FLOATS:
             message = f"by: can't group by {key.column}, a floating-point number"
-            raise UsageError("by", found=key.column, expected="a column of another type", message=message)
+            raise UsageError("by", found=key.column, expected="a column of no floating-point type", message=message)
     for fold in wanted.folds:
         kind = None if fold.column is None else types[fold.column]
         fits = _NUMBERS if fold.kind == SUM else (*_NUMBERS, ColumnType.TIMESTAMP_US)

@@ -49,9 +49,9 @@ class SegmentFiles:
 
 
 def cut(files: SegmentFiles, first: int, stop: int, split_bytes: int) -> Iterator[int]:
-    """Yield the positions between ``first`` and ``stop`` at which to cut: some segments apart, or some terms apart
-    inside a segment. A segment with a short file is not cut inside, so that its missing bytes are reported as one
-    fault."""
+    """Yield the positions, strictly between ``first`` and ``stop``, that cut a recording into splits of about
+    ``split_bytes``: beginnings of segments and, if a segment is longer than that, of terms inside it. A segment whose
+    file is missing or short is not cut inside, so that its missing bytes are reported as one fault."""
     segments = files.segments
     length = segments.segment_length
     if stop - first > FEW_SPLITS * max(split_bytes, segments.term_length):

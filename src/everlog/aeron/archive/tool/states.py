@@ -24,7 +24,7 @@ def plan_state(storage: Storage, recording_id: int, state: str) -> RepairPlan:
     :func:`~.folder.open_folder`.
     """
     if state not in OTHER:
-        raise UsageError("state", found=repr(state), expected=", ".join(OTHER))
+        raise UsageError("state", found=repr(state), expected=" or ".join(OTHER))
     folder = open_folder(storage)
     entry = folder.entry(recording_id)
     if entry.state == state:

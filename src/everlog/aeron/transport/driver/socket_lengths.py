@@ -41,8 +41,9 @@ def _range(found: socket.socket, option: int) -> tuple[int, int]:
 
 
 def check_socket_lengths(configuration: Configuration, system: SocketLengths, warn: Callable[[str], None]) -> None:
-    """Warn of configured lengths that the system won't grant. Raises :class:`UsageError` if a buffer is too small for
-    the MTU or for the receiver's initial window."""
+    """Warn of configured lengths over the system's maximum. Raises :class:`UsageError` if the send buffer is shorter
+    than the MTU, or the receive buffer shorter than the receiver's initial window. Their lengths are the configured
+    ones, or the system's defaults if 0 is configured."""
     for name, wanted, most in (
         ("aeron.socket.so_sndbuf", configuration.socket_sndbuf_length, system.max_sndbuf),
         ("aeron.socket.so_rcvbuf", configuration.socket_rcvbuf_length, system.max_rcvbuf),

@@ -56,7 +56,7 @@ class LossProblem:
 
 
 def read_losses(data: Readable) -> tuple[list[Loss], LossProblem | None]:
-    """Read the entries up to the first that is empty or damaged."""
+    """Read the entries up to the first that is empty or damaged. Returns them, and the damage or ``None``."""
     losses: list[Loss] = []
     at = 0
     while at + LossEntry.size <= len(data):
@@ -91,7 +91,8 @@ def _text(data: Readable, at: int) -> tuple[str, int] | LossProblem:
 
 
 def load_losses(storage: Storage) -> tuple[list[Loss], LossProblem | None] | None:
-    """Read the loss report of a driver's folder; ``None`` if it has none. Raises :class:`StoreUnavailable`."""
+    """Read the loss report of a driver's folder, like :func:`read_losses`. Returns ``None`` if there is no report.
+    Raises :class:`StoreUnavailable` if it can't be read."""
     if not storage.exists(LOSS_REPORT_NAME):
         return None
     pieces: list[bytes] = []

@@ -10,7 +10,8 @@ Key = TypeVar("Key")
 
 
 class ReceiveReferences:
-    """Counts by key. Raises ``ValueError`` when decrementing a count of 0."""
+    """Counts of subscriptions by key, and of images. Removing a subscription from a count of 0 raises ``ValueError``;
+    the count of images is not checked."""
 
     def __init__(self) -> None:
         self._streams: Counter[int] = Counter()

@@ -298,8 +298,8 @@ class SendChannelEndpoint(UdpTransport):
     # Answers of receivers
 
     def poll(self, batch: Datagrams, now_ns: int) -> int:
-        """Read one batch of datagrams and return the bytes. Invalid frames are counted and skipped. Raises
-        ``OSError``."""
+        """Receive datagrams into ``batch`` and handle their frames. Returns the number of bytes received. Invalid
+        frames are counted and skipped. Raises ``OSError``."""
         self._now_ns = now_ns
         total = 0
         for index in range(self.receive(batch)):

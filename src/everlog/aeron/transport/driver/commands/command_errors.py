@@ -38,73 +38,74 @@ class CommandRefused(EverlogError):
 
 
 def refused(code: ErrorCode, message: str) -> CommandRefused:
-    """Refuse as by a ``ControlProtocolException``."""
+    """Return a refusal like that of a ``ControlProtocolException``."""
     return _with_bare_message(code, JavaException(CONTROL_PROTOCOL, f"ERROR - {message}"))
 
 
 def _with_bare_message(code: ErrorCode, java: JavaException) -> CommandRefused:
-    """Refuse with the message alone, without the exception's class."""
+    """Return a refusal with the message alone, without the exception's class."""
     return CommandRefused(code, java.message, java)
 
 
 def generic(java: JavaException) -> CommandRefused:
-    """Refuse as by an exception outside Aeron's protocol, with its class name."""
+    """Return a refusal like that of an exception outside Aeron's protocol, with its class name."""
     return CommandRefused(ErrorCode.GENERIC_ERROR, f"{java.name} : {java.message}", java)
 
 
 def caused(cause: JavaException) -> CommandRefused:
-    """Refuse as by an ``InvalidChannelException`` with a cause."""
+    """Return a refusal like that of an ``InvalidChannelException`` with a cause."""
     return _with_bare_message(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, str(cause)))
 
 
 def invalid_channel(message: str) -> CommandRefused:
-    """Refuse as by an ``InvalidChannelException``."""
+    """Return a refusal like that of an ``InvalidChannelException``."""
     return _with_bare_message(ErrorCode.INVALID_CHANNEL, JavaException(INVALID_CHANNEL, f"ERROR - {message}"))
 
 
 def unknown_publication(registration_id: int) -> CommandRefused:
-    """Refuse an unknown publication."""
+    """Return the refusal of a command for an unknown publication."""
     return refused(ErrorCode.UNKNOWN_PUBLICATION, f"unknown publication: {registration_id}")
 
 
 def unknown_subscription(registration_id: int, kind: str = "") -> CommandRefused:
-    """Refuse an unknown subscription; ``kind`` is ``MDS`` if it must be multi-destination."""
+    """Return the refusal of a command for an unknown subscription. ``kind`` is ``MDS`` if the subscription must be
+    multi-destination."""
     words = f"unknown {kind} subscription" if kind else "unknown subscription"
     return refused(ErrorCode.UNKNOWN_SUBSCRIPTION, f"{words}: {registration_id}")
 
 
 def unknown_counter(registration_id: int) -> CommandRefused:
-    """Refuse an unknown counter."""
+    """Return the refusal of a command for an unknown counter."""
     return refused(ErrorCode.UNKNOWN_COUNTER, f"unknown counter: {registration_id}")
 
 
 def temporarily_unavailable(message: str) -> CommandRefused:
-    """Ask the client to retry. Java's driver sends this text without a leading category."""
+    """Return a refusal that asks the client to retry. Java's driver sends this text without a leading category."""
     return CommandRefused(ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE, message, None)
 
 
 def illegal_argument(message: str) -> CommandRefused:
-    """Refuse as by an ``IllegalArgumentException``."""
+    """Return a refusal like that of an ``IllegalArgumentException``."""
     return generic(JavaException(ILLEGAL_ARGUMENT, message))
 
 
 def illegal_state(message: str) -> CommandRefused:
-    """Refuse as by an ``IllegalStateException``."""
+    """Return a refusal like that of an ``IllegalStateException``."""
     return generic(JavaException(ILLEGAL_STATE, message))
 
 
 def number_format(text: str) -> CommandRefused:
-    """Refuse as by a ``NumberFormatException`` of ``Integer.parseInt``."""
+    """Return a refusal like that of a ``NumberFormatException`` of ``Integer.parseInt``."""
     return generic(for_input(text))
 
 
 def configuration_error(message: str) -> CommandRefused:
-    """Refuse as by a ``ConfigurationException``."""
+    """Return a refusal like that of a ``ConfigurationException``."""
     return generic(JavaException(CONFIGURATION, f"ERROR - {message}"))
 
 
 def no_space(message: str) -> CommandRefused:
-    """Refuse as by a ``StorageSpaceException``."""
+    """Return a refusal like that of a ``StorageSpaceException``."""
     return _with_bare_message(ErrorCode.STORAGE_SPACE, JavaException(STORAGE_SPACE, f"ERROR - {message}"))
 
 

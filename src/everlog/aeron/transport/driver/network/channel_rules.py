@@ -108,7 +108,7 @@ def check_option(name: str, asked: object, existing: object, existing_channel: s
 
 
 def conflict(name: str, asked: object, existing_channel: str, channel: str) -> CommandRefused:
-    """Refuse an option that conflicts with an existing subscription."""
+    """Return the refusal of an option that conflicts with an existing subscription."""
     value = -1 if asked is None else str(asked).lower() if isinstance(asked, bool) else asked
     return invalid_channel(
         f"option conflicts with existing subscription: {name}={value}"

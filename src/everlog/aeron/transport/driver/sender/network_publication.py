@@ -145,7 +145,8 @@ class NetworkPublication:
 
     @property
     def has_spies(self) -> bool:
-        """Whether the publication has spies whose positions count."""
+        """Whether the publication has spies that hold back the publisher limit. Spies that were given up for being too
+        slow do not."""
         return self._shared.has_spies
 
     @property
