@@ -191,15 +191,30 @@ def test_a_stream_that_does_not_fit_its_extension_is_read_past_until_it_is_close
 
 
 def test_what_comes_after_a_stop_by_identity_is_read_past() -> None:
+    """The stopped stream, and new ones, as long as another recording keeps the subscription."""
     world = World()
     world.start(channel="aeron:ipc")
-    world.arrive()
+    stopped_one = world.arrive()
     world.arrive(session_id=78)
     world.run()
     world.service.stop_by_identity(world.asker, 5, 0)
     world.run()
     late = world.arrive(session_id=79)
-    late.blocks.append(frame(0, b"one"))
+    for image in (stopped_one, late):
+        image.blocks.append(frame(0, b"one"))
     world.run()
+    assert not stopped_one.blocks
     assert not late.blocks
+    assert world.archive.stop_position(0) == 0
     assert (world.service.active_count, world.service.is_active(1)) == (1, True)
+
+
+def test_a_stream_whose_recording_failed_is_held_up() -> None:
+    """As in the original: the publisher notices that nothing is recorded any more."""
+    world = World()
+    world.start(channel="aeron:ipc")
+    image = world.arrive()
+    world.run()
+    image.blocks.extend([b"no frame at all, but thirty-two bytes", frame(0, b"one")])
+    world.run(3)
+    assert (world.service.active_count, len(image.blocks)) == (0, 1)

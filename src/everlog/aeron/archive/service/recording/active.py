@@ -138,6 +138,8 @@ class ActiveRecordings:
         del self._sessions[session.recording_id]
         subscriptions.ended(owner, session)
         session.close()
+        if not session.has_failed:  # it was stopped, and other recordings of its subscription may go on
+            self._unwanted.append(session.image)
 
     def close(self, subscriptions: Subscriptions, now_ns: int = 0) -> None:
         """End all sessions in good order: what is recorded by now stays, and each gets its stop position."""

@@ -77,7 +77,7 @@ class RecordingSession:
         self.position = position
         self.recording_id = recorder.recording_id
         self._request = request
-        self._image = image
+        self.image = image
         self._subscription_id = subscription_id
         self._recorder = recorder
         self._surroundings = surroundings
@@ -95,6 +95,11 @@ class RecordingSession:
     def is_done(self) -> bool:
         """Whether the recording has ended."""
         return self.state is State.STOPPED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error has ended the recording."""
+        return self._error is not None
 
     def do_work(self, now_ns: int) -> int:
         """Record a block, or take a step to the end. Returns the amount of work done; raises nothing: an error ends
@@ -126,14 +131,14 @@ class RecordingSession:
 
     def _begin(self) -> int:
         self.state = State.RECORDING
-        image, events = self._image, self._surroundings.events
+        image, events = self.image, self._surroundings.events
         if events is not None:
             texts = self._request.channel, image.source_identity
             events.started(self.recording_id, image.join_position, image.session_id, image.stream_id, *texts)
         return 1
 
     def _record(self) -> int:
-        image = self._image
+        image = self.image
         try:
             length = image.block_poll(self._write, self._limit)
             if length:
@@ -162,7 +167,7 @@ class RecordingSession:
     def _publish_progress(self, events: RecordingEventsPublisher) -> None:
         position = self._recorder.recorded_position
         if self._published_position < position and events.progress(
-            self.recording_id, self._image.join_position, position
+            self.recording_id, self.image.join_position, position
         ):
             self._published_position = position
 
@@ -201,7 +206,7 @@ class RecordingSession:
             request.requester.send_error(request.correlation_id, *self._error)
         if position is not None:
             if self._surroundings.events is not None:
-                self._surroundings.events.stopped(self.recording_id, self._image.join_position, position)
+                self._surroundings.events.stopped(self.recording_id, self.image.join_position, position)
             self._signal(position, RecordingSignal.STOP)
         return 1
 
@@ -219,7 +224,7 @@ class RecordingSession:
     def signal_start(self) -> None:
         """Tell the client that asked for it that the recording has started, or goes on."""
         extends = self._request.recording_id is not None
-        self._signal(self._image.join_position, RecordingSignal.EXTEND if extends else RecordingSignal.START)
+        self._signal(self.image.join_position, RecordingSignal.EXTEND if extends else RecordingSignal.START)
 
     def _signal(self, position: int, signal: RecordingSignal) -> None:
         request = self._request
