@@ -30,8 +30,8 @@ LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 @click.option("--once", is_flag=True, help="Print the metrics once to stdout instead.")
 @click.option("--family", type=click.Choice(list(FAMILIES)), help="Treat each PATH as a store of this family.")
 def metrics(paths: tuple[str, ...], listen: str, once: bool, family: str | None) -> None:
-    """Serve the state of the stores at PATH... to Prometheus: each subscriber's lag, sizes, warnings. The stores are
-    read at each scrape; one that can't be read is reported on stderr. Nothing is changed."""
+    """Serve the state of the drivers, archives and journals at PATH... to Prometheus. They are read at each scrape; one
+    that can't be read is reported on stderr. Nothing is changed."""
     host, port = parse_listen(listen)
     registry = registry_of(paths, family)
     if once:
@@ -102,7 +102,7 @@ def serve(registry: CollectorRegistry, host: str, port: int) -> None:
             "--listen", found=found, expected="a free address", message=f"can't listen on {found}"
         ) from error
     if not LOOPBACK.fullmatch(host):
-        warn(f"{host} is not a loopback address: anyone who can reach it can read paths and subscriber names")
+        warn(f"{host} is not a loopback address: anyone who can reach it can read paths, channels and subscriber names")
     place = f"[{host}]" if ":" in host else host
     print_error(f"serving http://{place}:{server.server_port}/metrics")
     try:
