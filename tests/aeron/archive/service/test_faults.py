@@ -151,7 +151,7 @@ def replayed_offline(folder: Path, recording_id: int) -> tuple[int, list[bytes]]
     ("error", "code"),
     [
         (errno.ENOSPC, ErrorCode.STORAGE_SPACE),
-        (errno.EDQUOT, ErrorCode.STORAGE_SPACE),
+        pytest.param(errno.EDQUOT, ErrorCode.STORAGE_SPACE, marks=pytest.mark.long),
         (errno.EIO, ErrorCode.GENERIC),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_sync_that_fails_stops_the_recording_where_all_was_synced(driver: str,
     assert stop_positions(tmp_path / "a")[recorded.recording_id] == good
 
 
-@pytest.mark.parametrize("operation", ["open", "truncate"])
+@pytest.mark.parametrize("operation", ["open", pytest.param("truncate", marks=pytest.mark.long)])
 def test_a_recording_that_gets_no_next_file_stops_at_the_end_of_the_last_one(
     driver: str, tmp_path: Path, operation: str
 ) -> None:

@@ -33,7 +33,7 @@ from tests.aeron.archive.service.live_world import (
     until,
 )
 
-CASES, BATCH = 12_000, 100
+CASES, BATCH = 10_000, 100
 SEED = int(os.environ.get("EVERLOG_FUZZ_SEED", "1"))
 FILES = re.compile(r"archive\.catalog|archive-mark\.dat|[0-9]+-[0-9]+\.rec(\.del)?")
 
