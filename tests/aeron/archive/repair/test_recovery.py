@@ -22,6 +22,7 @@ from everlog.testing.series import Series
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.storage.memory import MemoryStorage
+from tests.aeron.archive.recorded import CHANNEL, STREAM, opened
 
 SEGMENT = 131072
 TERM = 65536
@@ -398,3 +399,22 @@ def test_a_disk_that_fails_at_any_operation_of_a_recovery_leaves_what_the_next_o
             continue
         break
     assert number > 10
+
+
+def test_a_power_cut_after_a_kill_and_a_recovery_takes_nothing_that_the_catalog_counts_on() -> None:
+    storage = CrashingStorage()
+    archive = opened(storage, durability="synced")
+    recorder = archive.start_recording(CHANNEL, STREAM)
+    recorder.append(b"synced")
+    killed: list[CrashingStorage] = []
+    storage.after_each = lambda what: killed.append(storage.kill()) if what == "write" else None
+    recorder.append(b"written, and not synced when the process dies")
+    storage.after_each = None
+    archive.close()
+    with opened(killed[0], durability="synced") as archive:
+        stop = archive.stop_position(0)
+    assert stop is not None
+    for seed in range(20):
+        with opened(killed[0].crash(seed), durability="synced") as archive:
+            assert archive.stop_position(0) == stop
+            assert [record.payload for record in archive.replay(0)][-1].startswith(b"written")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everlog.aeron.archive.folder.recordings import recording_of, segment_map
 from everlog.aeron.archive.folder.steps import ArchiveStep
 from everlog.aeron.archive.format.catalog import CATALOG_NAME, CatalogEntry
 from everlog.aeron.archive.format.catalog_file import load_catalog
@@ -161,6 +162,7 @@ class SetStops(OfflineStep):
         self.check()
         entries = self._entries()
         keep_catalog(self.storage, backup)
+        self._sync_ends(entries)
         now = now_ms()
         kinds = {i: kind_of(entry) or stale_kind_of(entry) or "none" for i, entry in entries.items()}
         for kind in sorted(set(kinds.values())):
@@ -169,6 +171,18 @@ class SetStops(OfflineStep):
                     if kinds[stop.recording_id] == kind:
                         writer.set_stop(stop.recording_id, stop.new, now if stop.old == NULL_POSITION else None)
         return f"set the stop positions of {len(self.stops)} recordings in {CATALOG_NAME}"
+
+    def _sync_ends(self, entries: dict[int, CatalogEntry]) -> None:
+        """Sync the files in which the recordings end. A killed owner may have left them unsynced, and after a power cut
+        the catalog must not say that a recording has frames that the disk has lost."""
+        names = set(self.storage.names())
+        for stop in self.stops:
+            segments = segment_map(recording_of(entries[stop.recording_id]))
+            last = max(stop.new - 1, segments.start_position)
+            for name in sorted({segments.name(segments.base(position)) for position in (last, stop.new)} & names):
+                with self.storage.open_writable(name) as file:
+                    file.sync()
+        self.storage.sync_folder()
 
 
 @dataclass(frozen=True, kw_only=True)
