@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from everlog.aeron.archive.client.connection.connector import Connector
 from everlog.aeron.archive.client.connection.inbox import Inbox
@@ -27,18 +27,52 @@ from everlog.aeron.archive.protocol.responses import (
     ResponseCode,
 )
 from everlog.aeron.messages import Message
+from everlog.aeron.transport.client.aeron import Aeron
 from everlog.errors import EverlogError
 from everlog.testing.archive.answers import Answers
 from everlog.testing.archive.choices import STREAMS, Choices, Knowledge
+from everlog.testing.archive.events_model import EventsModel
+from everlog.testing.archive.published import Published
+from everlog.testing.archive.script import Script
 from everlog.testing.archive.streams import ReplayReader, StreamPublisher
 from everlog.testing.network.system import SimulatedDriver
-
-if TYPE_CHECKING:
-    from everlog.testing.archive.system import SystemSimulation
 
 RESPONSE_STREAM = 20
 MAX_STREAMS = 4
 MESSAGE_TIMEOUT_MS = 5000
+
+
+class SystemWorld(Protocol):
+    """What a client sees of its simulation."""
+
+    archive_address: str
+    other_address: str
+    control: str
+    random: random.Random
+    script: Script
+    published: Published
+    model: EventsModel
+    stream_ids: Iterator[int]
+    all_answers: list[Answers]
+    dead: list[Aeron]
+    is_calm: bool
+
+    @property
+    def now_ns(self) -> int:
+        """The system's time."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether all recording events arrive from now on."""
+
+    def maintained(self) -> set[int]:
+        """The recordings whose maintenance is under way."""
+
+    def expect_end(self, session_id: int) -> None:
+        """The client of a session is no more."""
+
+    def bounded(self, params: ReplayParams) -> ReplayParams:
+        """A replay with a counter as its limit."""
 
 
 class TappedSession(ControlSession):
@@ -57,7 +91,7 @@ class TappedSession(ControlSession):
 class SystemClient:
     """One client after the other, of one name, on one machine. ``is_local``: on the archive's."""
 
-    def __init__(self, world: SystemSimulation, name: str, host: SimulatedDriver, *, is_local: bool) -> None:
+    def __init__(self, world: SystemWorld, name: str, host: SimulatedDriver, *, is_local: bool) -> None:
         self.name = name
         self.counts: Counter[str] = Counter()
         self.answers: Answers | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from everlog.aeron.archive.client.machine import calls
 from everlog.aeron.archive.client.machine.call import Call
@@ -23,15 +24,47 @@ from everlog.aeron.archive.protocol.responses import (
 from everlog.aeron.messages import Message
 from everlog.testing.archive.answers import Answers, Asked
 from everlog.testing.archive.choices import CHANNELS, STREAMS, Choices, Knowledge
-from everlog.testing.archive.doubles import ControlImage, PublishedDouble
-from everlog.testing.archive.published import Reading
-
-if TYPE_CHECKING:
-    from everlog.testing.archive.machines import MachineSimulation
+from everlog.testing.archive.doubles import ControlImage, DriverClientDouble, PublishedDouble, SubscribedDouble
+from everlog.testing.archive.events_model import EventsModel
+from everlog.testing.archive.published import Published, Reading
+from everlog.testing.archive.script import Script
+from everlog.testing.archive.watch import Watch
 
 IPC = "aeron:ipc"
 CONNECT_CYCLES = 200
 """After so many cycles without an answer a client connects again."""
+
+
+class MachineWorld(Protocol):
+    """What a client sees of its simulation."""
+
+    random: random.Random
+    script: Script
+    counts: Counter[str]
+    ids: Iterator[int]
+    published: Published
+    model: EventsModel
+    watch: Watch
+    listening: set[int]
+    all_answers: list[Answers]
+    is_calm: bool
+    aeron: DriverClientDouble
+    control: SubscribedDouble
+
+    def maintained(self) -> set[int]:
+        """The recordings whose maintenance is under way."""
+
+    def expect_end(self, session_id: int) -> None:
+        """The client of a session is no more: it must end in time."""
+
+    def remove_image(self, image: ControlImage) -> None:
+        """A client's requests end."""
+
+    def publish_later(self, stream_id: int, position: int) -> None:
+        """Have somebody publish a stream from a position on, in some cycles."""
+
+    def limit_counter(self) -> int | None:
+        """The id of a counter that limits replays."""
 
 
 class MachineReplay:
@@ -46,7 +79,7 @@ class MachineReplay:
 class MachineClient:
     """One client after the other, of one name."""
 
-    def __init__(self, world: MachineSimulation, name: str) -> None:
+    def __init__(self, world: MachineWorld, name: str) -> None:
         self.name = name
         self.answers: Answers | None = None
         self.counts: Counter[str] = Counter()

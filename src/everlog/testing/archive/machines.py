@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.protocol.codec import decode
@@ -49,11 +50,11 @@ class MachineSimulation:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.random: Final = random.Random(seed)
+        self.random = random.Random(seed)
         self.script = Script(f"python -m everlog.testing.archive.soak --machine-seed {seed}")
         self.script.now_ns = NS_PER_S
         self.counts: Counter[str] = Counter()
-        self.ids = itertools.count(10_000)
+        self.ids: Iterator[int] = itertools.count(10_000)
         self.published = Published()
         self.model = EventsModel(self.script)
         self.listening: set[int] = {EVENTS_STREAM}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from typing import Final
+from collections.abc import Iterator
 
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.client.values import ReplayParams
@@ -64,16 +64,15 @@ class SystemSimulation:
     """One archive, two machines, three clients. ``run`` raises :class:`SimulationFailed` if an invariant does not
     hold."""
 
-    archive_address, other_address = "10.0.0.1", "10.0.0.2"
-    control = "10.0.0.1:8010"
-
     def __init__(self, seed: int) -> None:
+        self.archive_address, self.other_address = "10.0.0.1", "10.0.0.2"
+        self.control = f"{self.archive_address}:8010"
         self.seed = seed
-        self.random: Final = random.Random(seed)
+        self.random = random.Random(seed)
         self.script = Script(f"python -m everlog.testing.archive.soak --system-seed {seed}")
         self.published = Published()
         self.model = EventsModel(self.script)
-        self.stream_ids = itertools.count(5000)
+        self.stream_ids: Iterator[int] = itertools.count(5000)
         self.all_answers: list[Answers] = []
         self.dead: list[Aeron] = []
         self.is_calm = False
@@ -168,6 +167,7 @@ class SystemSimulation:
         self._losing = [each.answers for each in self.clients if each.answers is not None]
         self.all_answers.clear()
         self._ending.clear()
+        self._read_events()  # what it has sent is there still
         self.model.reset()
         self._storage = storage
         self._crash = None
@@ -289,9 +289,12 @@ class SystemSimulation:
         self._check_events()
         self._check_sessions()
 
-    def _check_events(self) -> None:
+    def _read_events(self) -> None:
         while self._events.poll(lambda data, _: self.model.take(decode(data)), 100):
             pass
+
+    def _check_events(self) -> None:
+        self._read_events()
         if self.is_calm:
             self.model.compare(self.archive, self.conductor)
 

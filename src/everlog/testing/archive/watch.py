@@ -100,7 +100,7 @@ class Watch:
         return position == now or (recording_id, position) in self._stops
 
     def _begin(self, recording_id: int, session: RecordingSession) -> None:
-        image = session._image
+        image = session.image
         self._sessions[recording_id] = session
         self._published.learn(recording_id, image.session_id, image.join_position)
         self._positions[recording_id] = image.join_position
