@@ -15,7 +15,7 @@ from everlog.aeron.archive.writing.segment_writer import SegmentWriter
 from everlog.testing.archive.machines import MachineSimulation
 from everlog.testing.archive.script import SimulationFailed
 
-SEEDS = 40
+SEEDS = 150
 
 
 def first_failure() -> str:

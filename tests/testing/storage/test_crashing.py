@@ -317,3 +317,27 @@ def test_a_disk_stays_full_for_as_many_operations_as_were_asked_for() -> None:
             except EverlogError:
                 results.append(False)
     assert results == [True, True, False, False, False, True, True]
+
+
+def test_what_a_power_cut_certainly_keeps_is_synced_under_a_synced_name() -> None:
+    storage = CrashingStorage()
+    file = storage.open_writable("a", create=True)
+    file.write_at(0, b"x" * 100)
+    file.sync()
+    assert storage.kept_length("a") == 0  # its name is not on disk
+    storage.sync_folder()
+    assert storage.kept_length("a") == 100
+    file.write_at(60, b"y" * 100)
+    assert storage.kept_length("a") == 60
+    file.truncate(30)
+    assert storage.kept_length("a") == 30
+    file.sync()
+    assert (storage.kept_length("a"), storage.kept_length("b")) == (30, 0)
+
+
+def test_a_test_is_told_of_a_file_before_it_goes() -> None:
+    storage = CrashingStorage({"a": b"1"})
+    seen: list[tuple[str, bool]] = []
+    storage.before_remove = lambda name: seen.append((name, storage.exists(name)))
+    assert storage.remove("a")
+    assert seen == [("a", True)]

@@ -34,14 +34,14 @@ from everlog.testing.archive.watch import Watch
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.time_units import NS_PER_MS, NS_PER_S
 
-STEPS = 45
-CALM_STEPS = 15
+STEPS = 40
+CALM_STEPS = 12
 """At the end: no maintenance, so that a listing and the events say everything."""
-SETTLING = 60
+SETTLING = 32
 """Steps after that without requests: everything is answered, and sessions without a client end."""
 CONNECT_TIMEOUT_NS, INTERVAL_NS = 500 * NS_PER_MS, 100 * NS_PER_MS
 LONG_STEP_NS = 200 * NS_PER_MS
-ANSWER_NS = 4 * NS_PER_S
+ANSWER_NS = 2 * NS_PER_S
 EVENTS_STREAM = 30
 
 
