@@ -18,6 +18,7 @@ from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.queries.listing import RecordingAnswer, RecordingListing
 from everlog.aeron.archive.service.recording.listing import SubscriptionListing
 from everlog.aeron.archive.service.recording.session import RecordingSession
+from everlog.aeron.archive.service.replay.beginning import Beginning
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.errors import EverlogError
 from everlog.testing.archive.published import Published
@@ -147,7 +148,8 @@ class Watch:
         recording_id, base = parsed
         self.counts["deleted files"] += 1
         for replay in self._conductor._replays._running():
-            if replay.recording_id == recording_id and replay.segment_base <= base:
+            stop = replay.range.stop if isinstance(replay, Beginning) else replay._stop
+            if replay.recording_id == recording_id and replay.segment_base <= base < stop:
                 self._script.fail(f"{name} is deleted under a replay in {replay.segment_base}, {replay.state_name}")
 
     # Crashes

@@ -84,6 +84,16 @@ def test_files_stay_until_the_replays_of_a_truncated_recording_have_ended(world:
     assert world.told() == [deleted(2)]
 
 
+def test_a_truncation_does_not_wait_for_replays_that_begin_after_it(world: Maintained) -> None:
+    world.replays.open.append(OpenReplay(2, SEGMENT))
+    assert world.ask(Upkeep.truncate, 2, SEGMENT) is None
+    world.replays.open[:] = [OpenReplay(2, 0)]
+    while world.cycle():
+        pass
+    assert world.running == []
+    assert world.told()[-1] == deleted(2)
+
+
 def test_a_kept_file_is_not_zeroed_under_a_replay(world: Maintained) -> None:
     world.replays.open.append(OpenReplay(2, SEGMENT))
     world.ask(Upkeep.truncate, 2, 200 * FRAME)

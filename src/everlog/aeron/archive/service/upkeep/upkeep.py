@@ -181,6 +181,8 @@ class Upkeep:
     def _delete(self, requester: Requester, correlation_id: int, recording_id: int, change: Change) -> None:
         """Apply the steps before the first file goes, answer, and leave the files to a session."""
         archive, settings = self._context.archive, self._context.settings
+        # Replays that begin later end at the new stop position.
+        ending = self._replays.replays_of(recording_id) if change.ends_replays else []
         run = Application(change, archive.catalog, archive.storage, settings.catalog_file_sync_level)
         with archive.lock:
             while not run.is_done and not isinstance(run.next_step, Remove) and not self._waits(change, run):
@@ -195,7 +197,7 @@ class Upkeep:
             requester,
             correlation_id,
             highest=_highest(change),
-            is_ready=lambda: not change.ends_replays or not self._replays.replays_of(recording_id),
+            is_ready=lambda: not any(each is one for each in self._replays.replays_of(recording_id) for one in ending),
             end=self._end,
             on_error=self._context.on_error,
         )
