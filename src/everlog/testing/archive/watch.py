@@ -47,6 +47,7 @@ class Watch:
         self._sessions: dict[int, RecordingSession] = {}
         self._positions: dict[int, int] = {}
         self._stops: set[tuple[int, int]] = set()
+        self._next_id = 0
         self._extended: set[int] = set()
         """The recordings that were active when the archive crashed."""
         self._before: dict[int, Known] | None = None
@@ -78,6 +79,9 @@ class Watch:
     def _check_recordings(self) -> None:
         active = self._conductor._recordings._active._sessions
         self.learn()
+        for recording_id in self._archive.catalog.ids_from(self._next_id, 100):  # some begin and end in one step
+            self._see_stop(recording_id)
+            self._next_id = recording_id + 1
         for recording_id, (session, _) in active.items():
             position = session.position.value
             if position != self._positions[recording_id]:

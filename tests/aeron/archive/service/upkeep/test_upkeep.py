@@ -84,6 +84,17 @@ def test_files_stay_until_the_replays_of_a_truncated_recording_have_ended(world:
     assert world.told() == [deleted(2)]
 
 
+def test_an_empty_recording_in_the_middle_of_a_file_that_goes_is_being_deleted(world: Maintained) -> None:
+    recorder = world.archive.start_recording("aeron:ipc", 10, position=3 * FRAME)
+    recorder.stop()
+    world.ask(Upkeep.truncate, recorder.recording_id, 3 * FRAME)
+    assert world.upkeep.is_deleting(recorder.recording_id, 3 * FRAME)
+    while world.cycle():
+        pass
+    assert world.segments(recorder.recording_id) == []
+    assert not world.upkeep.is_deleting(recorder.recording_id, 3 * FRAME)
+
+
 def test_a_truncation_does_not_wait_for_replays_that_begin_after_it(world: Maintained) -> None:
     world.replays.open.append(OpenReplay(2, SEGMENT))
     assert world.ask(Upkeep.truncate, 2, SEGMENT) is None
@@ -284,8 +295,8 @@ def test_segments_do_not_migrate_while_those_of_one_recording_are_deleted(
 def test_others_are_told_from_which_position_on_files_go(world: Maintained) -> None:
     assert not world.upkeep.is_deleting(2, 0)
     world.ask(Upkeep.purge_segments, 2, 2 * SEGMENT)
-    assert world.upkeep.is_deleting(2, SEGMENT)
-    assert not world.upkeep.is_deleting(2, SEGMENT + 32)
+    assert world.upkeep.is_deleting(2, 2 * SEGMENT - 32)
+    assert not world.upkeep.is_deleting(2, 2 * SEGMENT)
     assert not world.upkeep.is_deleting(0, 0)
     while world.running:
         world.cycle()

@@ -17,7 +17,7 @@ NULL_ID = -1
 
 class Deletion:
     """Applies the rest of a change, and then sends DELETE. ``is_ready`` says whether it may begin: a truncation waits
-    until the recording's replays have ended. ``highest`` is the beginning of the last file that goes. ``end`` is
+    until the recording's replays have ended. ``highest`` is the last position in what goes. ``end`` is
     called when it is closed."""
 
     def __init__(

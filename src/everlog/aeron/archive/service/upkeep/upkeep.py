@@ -196,7 +196,7 @@ class Upkeep:
             run,
             requester,
             correlation_id,
-            highest=_highest(change),
+            highest=_highest(change, archive.catalog.recording(recording_id).segment_file_length),
             is_ready=lambda: not any(each is one for each in self._replays.replays_of(recording_id) for one in ending),
             end=self._end,
             on_error=self._context.on_error,
@@ -217,8 +217,8 @@ class Upkeep:
         requester.send_signal(correlation_id, recording_id, NULL_ID, NULL_POSITION, RecordingSignal.DELETE)
 
 
-def _highest(change: Change) -> int:
-    """The position from which on nothing stays, or the beginning of the last file that goes."""
+def _highest(change: Change, segment_length: int) -> int:
+    """The position from which on nothing stays, or the last one in the files that go."""
     names = [parse_segment_name(step.file) for step in change.steps if isinstance(step, Remove)]
     cuts = [step.position for step in change.steps if isinstance(step, CutTo)]
-    return max([name[1] for name in names if name is not None] + cuts, default=0)
+    return max([name[1] + segment_length - 1 for name in names if name is not None] + cuts, default=0)
