@@ -153,7 +153,9 @@ class Watch:
         self.counts["deleted files"] += 1
         for replay in self._conductor._replays._running():
             stop = replay.range.stop if isinstance(replay, Beginning) else replay._stop
-            if replay.recording_id == recording_id and replay.segment_base <= base < stop:
+            if replay.recording_id != recording_id or replay.position >= stop:
+                continue  # it has nothing left to read
+            if replay.segment_base <= base < stop:
                 self._script.fail(f"{name} is deleted under a replay in {replay.segment_base}, {replay.state_name}")
 
     # Crashes
