@@ -202,9 +202,10 @@ class Answers:
         elif message.signal is RecordingSignal.START:
             is_due = last is None and asked.call.kind is requests.StartRecording2
         else:
+            # Before its end if it was truncated meanwhile.
             is_extended = asked.call.kind is requests.ExtendRecording2
             is_due = is_extended and (
-                last is None or (last.signal is RecordingSignal.STOP and last.position == message.position)
+                last is None or (last.signal is RecordingSignal.STOP and last.position >= message.position)
             )
         if not is_due:
             before = "nothing" if last is None else f"{last.signal.name} at {last.position}"
