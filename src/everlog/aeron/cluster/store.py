@@ -38,9 +38,9 @@ from everlog.core.store import DEFAULT_SPLIT_BYTES, Level, ScanRequest, StreamIn
 class Options:
     """Options for reading a node's folder.
 
-    ``archive_dir`` is the folder of the node's archive; by default ``archive`` inside the node's folder,
-    ``../archive``, or the node's folder itself. ``checksum`` is that of the archive's frames, see
-    :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
+    ``archive_dir`` is the folder of the node's archive; by default the first of these that is an archive:
+    ``archive`` inside the node's folder, ``../archive``, the node's folder itself. ``checksum`` is that of the
+    archive's frames, see :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
 
     archive_dir: str | None = None
     checksum: ReadChecksum = "auto"

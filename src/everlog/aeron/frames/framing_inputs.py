@@ -184,7 +184,7 @@ def contiguous(data: Any, name: str, *, is_cast: bool = True) -> memoryview:
             raise BufferError("not contiguous")
         return memoryview(view.tobytes()) if is_cast and (view.ndim != 1 or view.format not in _BYTES) else view
     except TypeError:
-        raise WrongType(name, found=type(data).__name__, expected="bytes or a contiguous buffer") from None
+        raise WrongType(name, found=type(data).__name__, expected="bytes or another object with a buffer") from None
     except (BufferError, ValueError) as error:
         found = f"this {type(data).__name__}: {error}"
         raise UsageError(name, found=found, expected="bytes or a contiguous buffer") from None

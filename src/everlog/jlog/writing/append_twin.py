@@ -76,7 +76,7 @@ class Appender:
         self._refresh()
 
     def retire(self) -> None:
-        """Returns once no thread is in :meth:`append_inside`; later calls of it return ``None``."""
+        """Returns once no thread is in :meth:`append_inside`; later calls of :meth:`append_inside` return ``None``."""
         with self._mutex:
             self._is_retired = True
 

@@ -159,9 +159,8 @@ class PreCommitBuffer:
         Raises :class:`CorruptData` if the buffer holds no message, or if its framing differs from the metastore's.
         """
         if self.used > MAX_BUFFER_BYTES:
-            raise LimitExceeded(
-                PRE_COMMIT, found=f"the buffer has {self.used} bytes in use", expected=f"at most {MAX_BUFFER_BYTES}"
-            )
+            found = f"{self.used} bytes of messages that an earlier writer left in this file"
+            raise LimitExceeded(PRE_COMMIT, found=found, expected=f"at most {MAX_BUFFER_BYTES}")
         data = self._file.read_at(START, self.used)
         starts = self._starts(data)
         return self._found_in(data) if starts is None else LeftMessages(data, starts)

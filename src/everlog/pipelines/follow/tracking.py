@@ -52,7 +52,7 @@ class TrackedStore:
 
 
 class Tracker:
-    """Follows all stores of a query's paths. New stores are searched for every ``discovery_s`` seconds, new streams at
+    """Follows all stores of a query's paths. It looks for new stores every ``discovery_s`` seconds, for new streams at
     each poll."""
 
     def __init__(self, scan: ScanOptions, options: FamilyOptions, discovery_s: float) -> None:

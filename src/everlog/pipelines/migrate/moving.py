@@ -139,7 +139,9 @@ class Mover:
         same = [(f.length, f.crc32) for f in found] == [(p.length, p.crc32) for p in state.pending]
         if len(found) < len(rows):
             raise WriteFailed(
-                self._target.place, found=counted(len(found), "record"), expected=f"the {len(rows)} appended ones"
+                self._target.place,
+                found=f"only {counted(len(found), 'record')} after the append",
+                expected=f"the {len(rows)} appended ones",
             )
         if not same:
             raise self._foreign_records(len(found) - len(rows) or len(found))

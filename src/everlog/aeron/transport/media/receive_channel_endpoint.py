@@ -310,11 +310,11 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         stream_id: int,
         echo_timestamp_ns: int,
         reception_delta_ns: int,
-        is_reply: bool,
+        wants_reply: bool,
         now_ns: int,
     ) -> None:
-        """Send a frame to measure the round-trip time; ``is_reply`` requests an answer."""
-        frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, is_reply)
+        """Send a frame to measure the round-trip time; ``wants_reply``: the publisher is to answer it."""
+        frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, wants_reply)
         self.send_to_connections(frame, connections, now_ns)
 
     def send_rtt_measurement_to(
@@ -325,14 +325,14 @@ class ReceiveChannelEndpoint(UdpTransport, ReceiveReferences, Generic[Dispatcher
         stream_id: int,
         echo_timestamp_ns: int,
         reception_delta_ns: int,
-        is_reply: bool,
+        wants_reply: bool,
     ) -> None:
         """Like :meth:`send_rtt_measurement`, to one address."""
-        frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, is_reply)
+        frame = self._rtt(session_id, stream_id, echo_timestamp_ns, reception_delta_ns, wants_reply)
         self.send_to_transport(frame, index, address)
 
-    def _rtt(self, session_id: int, stream_id: int, echo_ns: int, delta_ns: int, is_reply: bool) -> bytes:
-        flags = wire.RTTM_REPLY if is_reply else 0
+    def _rtt(self, session_id: int, stream_id: int, echo_ns: int, delta_ns: int, wants_reply: bool) -> bytes:
+        flags = wire.RTTM_REPLY if wants_reply else 0
         return wire.encode(wire.RttMeasurement(session_id, stream_id, echo_ns, delta_ns, self.receiver_id, flags))
 
     def send_response_setup(

@@ -48,8 +48,8 @@ class Call:
     now_ns: int
 
     @property
-    def ids(self) -> tuple[Requester, int]:
-        """The session and the request's correlation id: the first arguments of what answers later."""
+    def answered(self) -> tuple[Requester, int]:
+        """The session itself, and the request's correlation id: the first two arguments of what answers a request."""
         return self.session, self.request.correlation_id
 
 
@@ -112,26 +112,26 @@ class Dispatch:
 def _start(call: Call) -> int | None:
     r = call.request
     auto_stop = getattr(r, "auto_stop", False)
-    return call.parts.recordings.start(*call.ids, r.stream_id, r.channel, r.source_location, auto_stop)
+    return call.parts.recordings.start(*call.answered, r.stream_id, r.channel, r.source_location, auto_stop)
 
 
 def _extend(call: Call) -> int | None:
     r = call.request
     auto_stop = getattr(r, "auto_stop", False)
     recordings = call.parts.recordings
-    return recordings.extend(*call.ids, r.recording_id, r.stream_id, r.channel, r.source_location, auto_stop)
+    return recordings.extend(*call.answered, r.recording_id, r.stream_id, r.channel, r.source_location, auto_stop)
 
 
 def _stop_by_channel(call: Call) -> int | None:
-    return call.parts.recordings.stop_by_channel(*call.ids, call.request.stream_id, call.request.channel)
+    return call.parts.recordings.stop_by_channel(*call.answered, call.request.stream_id, call.request.channel)
 
 
 def _stop_subscription(call: Call) -> int | None:
-    return call.parts.recordings.stop_subscription(*call.ids, call.request.subscription_id)
+    return call.parts.recordings.stop_subscription(*call.answered, call.request.subscription_id)
 
 
 def _stop_by_identity(call: Call) -> int | None:
-    return call.parts.recordings.stop_by_identity(*call.ids, call.request.recording_id)
+    return call.parts.recordings.stop_by_identity(*call.answered, call.request.recording_id)
 
 
 # Replay
@@ -141,7 +141,7 @@ def _replay(call: Call) -> int | None:
     r = call.request
     is_response = asks_elsewhere(r)
     call.parts.replays.start(
-        *call.ids,
+        *call.answered,
         r.recording_id,
         r.position,
         r.length,
@@ -194,23 +194,23 @@ def _listing(list_with: Callable[[Call], Session | None]) -> Action:
 
 def _list(call: Call) -> Session | None:
     r = call.request
-    return call.parts.queries.list_recordings(*call.ids, r.from_recording_id, r.record_count)
+    return call.parts.queries.list_recordings(*call.answered, r.from_recording_id, r.record_count)
 
 
 def _list_for_uri(call: Call) -> Session | None:
     r = call.request
     queries = call.parts.queries
-    return queries.list_recordings_for_uri(*call.ids, r.from_recording_id, r.record_count, r.stream_id, r.channel)
+    return queries.list_recordings_for_uri(*call.answered, r.from_recording_id, r.record_count, r.stream_id, r.channel)
 
 
 def _list_one(call: Call) -> Session | None:
-    return call.parts.queries.list_recording(*call.ids, call.request.recording_id)
+    return call.parts.queries.list_recording(*call.answered, call.request.recording_id)
 
 
 def _list_subscriptions(call: Call) -> Session | None:
     r = call.request
     return call.parts.recordings.list_subscriptions(
-        *call.ids, r.pseudo_index, r.subscription_count, r.apply_stream_id, r.stream_id, r.channel
+        *call.answered, r.pseudo_index, r.subscription_count, r.apply_stream_id, r.stream_id, r.channel
     )
 
 
@@ -243,42 +243,42 @@ def _archive_id(call: Call) -> int | None:
 
 
 def _truncate(call: Call) -> int | None:
-    call.parts.upkeep.truncate(*call.ids, call.request.recording_id, call.request.position)
+    call.parts.upkeep.truncate(*call.answered, call.request.recording_id, call.request.position)
     return None
 
 
 def _purge_recording(call: Call) -> int | None:
-    call.parts.upkeep.purge_recording(*call.ids, call.request.recording_id)
+    call.parts.upkeep.purge_recording(*call.answered, call.request.recording_id)
     return None
 
 
 def _detach(call: Call) -> int | None:
-    return call.parts.upkeep.detach_segments(*call.ids, call.request.recording_id, call.request.new_start_position)
+    return call.parts.upkeep.detach_segments(*call.answered, call.request.recording_id, call.request.new_start_position)
 
 
 def _delete_detached(call: Call) -> int | None:
-    call.parts.upkeep.delete_detached_segments(*call.ids, call.request.recording_id)
+    call.parts.upkeep.delete_detached_segments(*call.answered, call.request.recording_id)
     return None
 
 
 def _purge_segments(call: Call) -> int | None:
-    call.parts.upkeep.purge_segments(*call.ids, call.request.recording_id, call.request.new_start_position)
+    call.parts.upkeep.purge_segments(*call.answered, call.request.recording_id, call.request.new_start_position)
     return None
 
 
 def _attach(call: Call) -> int | None:
-    return call.parts.upkeep.attach_segments(*call.ids, call.request.recording_id)
+    return call.parts.upkeep.attach_segments(*call.answered, call.request.recording_id)
 
 
 def _migrate(call: Call) -> int | None:
     r = call.request
-    call.parts.upkeep.migrate_segments(*call.ids, r.source_recording_id, r.target_recording_id)
+    call.parts.upkeep.migrate_segments(*call.answered, r.source_recording_id, r.target_recording_id)
     return None
 
 
 def _update_channel(call: Call) -> int | None:
     _require_no_listing(call.session)
-    return call.parts.upkeep.update_channel(*call.ids, call.request.recording_id, call.request.channel)
+    return call.parts.upkeep.update_channel(*call.answered, call.request.recording_id, call.request.channel)
 
 
 # Replication
