@@ -40,7 +40,8 @@ class Options:
 
     ``archive_dir`` is the folder of the node's archive; by default the first of these that is an archive:
     ``archive`` inside the node's folder, ``../archive``, the node's folder itself. ``checksum`` is that of the
-    archive's frames, see :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are marked as invalid."""
+    archive's frames, see :class:`everlog.aeron.archive.store.Options`. ``include_all`` also lists snapshots that are
+    marked as invalid."""
 
     archive_dir: str | None = None
     checksum: ReadChecksum = "auto"
