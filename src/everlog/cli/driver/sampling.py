@@ -106,7 +106,8 @@ def local_time(timestamp_ms: int) -> datetime | None:
 
 
 def date_text(timestamp_ms: int) -> str:
-    """``2026-11-21 06:21:18.964+0000``; the bare number for a time outside the calendar."""
+    """The time in the local zone, such as ``2026-11-21 06:21:18.964+0000``; the number followed by ``ms`` for a time
+    outside the calendar."""
     moment = local_time(timestamp_ms)
     if moment is None:
         return f"{timestamp_ms}ms"

@@ -21,7 +21,7 @@ _REBUILD = (
 
 @dataclass(slots=True)
 class Metastore:
-    """Fields as found; ``None`` if missing or invalid. ``faults`` say which."""
+    """The fields of the metastore; one is ``None`` if it is missing or invalid. ``faults`` lists what is wrong."""
 
     storage_log: int | None = None
     unit_limit: int | None = None

@@ -52,7 +52,8 @@ def check_framing(data: SegmentData, framing: Framing) -> None:
 
 
 def check_no_other_framing(data: SegmentData, start: int, framing: Framing) -> None:
-    """Raises :class:`CorruptData` if a message of another framing starts at or after ``start``."""
+    """Raises :class:`CorruptData` if a message of another compression (``provider``) starts at or after ``start``.
+    Messages of the legacy framing, whose magic is 0, are not looked for: zeros look like them."""
     for other in KNOWN:
         # Zeros contain magic 0 everywhere: such messages count only at the start of the data.
         if other == LEGACY or other.provider is framing.provider:

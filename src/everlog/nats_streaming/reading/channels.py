@@ -160,7 +160,8 @@ class Channel:
 
     @property
     def parts(self) -> list[Part]:
-        """All messages on disk, in sequence order."""
+        """The sequences on disk as parts of slices, in sequence order. Where slices overlap, the part is of the one
+        with the higher number; a ``.bak`` slice comes last."""
         if self._parts is None:
             self._parts = arrange(self.states)
         return self._parts

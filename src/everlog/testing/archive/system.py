@@ -209,7 +209,7 @@ class SystemSimulation:
         self._ending[session_id] = self.now_ns + END_NS
 
     def bounded(self, params: ReplayParams) -> ReplayParams:
-        """A replay with a counter as its limit."""
+        """Return ``params`` with a random counter as the replay's limit."""
         if len(self._limits) < 3:
             self._limits.append(self._observer.add_counter(2000, "limit"))
         return bounded_params(params, self.random.choice(self._limits).counter_id)

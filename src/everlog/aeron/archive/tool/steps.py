@@ -109,10 +109,10 @@ class ReplaceFile(ToolStep):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveFiles(ToolStep):
-    """Removes files, given by name and size, one by one: a crash leaves some of them. All are backed up before the
-    first one is removed."""
+    """Removes files, given by name and size, one by one; a crash leaves some of them. ``apply`` with a backup backs up
+    all of them before it removes the first."""
 
-    after_crash = "some of the files: the others are in the backup, and planning again removes the rest"
+    after_crash = "some of the files: planning again removes the rest; a backup has them all"
 
     files: tuple[tuple[str, int], ...]
 

@@ -58,9 +58,10 @@ WRITABLE_MAJOR = 3
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogOptions:
-    """``capacity``: bytes of a new catalog's file, which grows by half when it is full. ``checksum`` of the
-    entries: ``none``, ``crc32`` or ``crc32c``. ``sync_level``: 0 leaves it to the system when changes reach the disk, 1
-    waits for them, 2 for the file's times too (Aeron's ``catalogFileSyncLevel``)."""
+    """``capacity``: the least size of the catalog's file in bytes; a shorter one is lengthened to it, and a full one
+    grows by half. ``checksum`` of the entries: ``none``, ``crc32`` or ``crc32c``. ``sync_level``: 0 leaves it to the
+    system when changes reach the disk, 1 waits for them, 2 for the file's times too (Aeron's
+    ``catalogFileSyncLevel``)."""
 
     capacity: int = DEFAULT_CAPACITY
     checksum: Checksum = "none"

@@ -14,6 +14,7 @@ from everlog.aeron.archive.client.asynchronous.requests import AsyncRequests
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     is_response_channel,
+    no_subscription,
     replayed_channel,
     with_session_id,
 )
@@ -114,7 +115,7 @@ class AsyncStreams(AsyncRequests):
         if not is_response_channel(replay_channel):
             return await self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
         if params.subscription_registration_id is None:
-            raise UsageError("subscription_registration_id", found="none", expected="that of the replay's subscription")
+            raise no_subscription()
         return (await self._replay_over_response(recording_id, replay_channel, replay_stream_id, params))[0]
 
     async def replay(

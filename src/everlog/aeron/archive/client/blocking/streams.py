@@ -13,6 +13,7 @@ from everlog.aeron.archive.client.blocking.requests import BlockingRequests
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
     is_response_channel,
+    no_subscription,
     replayed_channel,
     with_session_id,
 )
@@ -107,7 +108,7 @@ class BlockingStreams(BlockingRequests):
         if not is_response_channel(replay_channel):
             return self._call(calls.replay(recording_id, replay_channel, replay_stream_id, params))
         if params.subscription_registration_id is None:
-            raise UsageError("subscription_registration_id", found="none", expected="that of the replay's subscription")
+            raise no_subscription()
         return self._replay_over_response(recording_id, replay_channel, replay_stream_id, params)[0]
 
     def replay(

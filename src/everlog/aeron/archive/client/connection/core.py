@@ -161,6 +161,12 @@ class ClientCore:
                 self.aeron.close()
 
 
+def no_subscription() -> UsageError:
+    """The error for a replay to a response channel whose ``ReplayParams`` name no subscription."""
+    name = "ReplayParams.subscription_registration_id"
+    return UsageError(name, found="none", expected="that of the subscription that receives a response channel's replay")
+
+
 def is_response_channel(channel: str) -> bool:
     """Whether a replay to this channel comes over a response channel."""
     return ChannelUri.parse(channel).get("control-mode") == "response"
