@@ -65,7 +65,7 @@ class Deletion:
         return 1
 
     def abort(self, reason: str) -> None:
-        """Do nothing: what was begun is finished."""
+        """Do nothing: the deletion goes on to its end."""
 
     def close(self) -> None:
         """Send the signal. If steps are left, opening the folder or repeating the request finishes them."""
