@@ -30,8 +30,8 @@ def checksum(
     as_json: bool,
 ) -> int:
     """Write checksums into the session id fields of data frames, in the last segment file of RECORDING or of each
-    recording (with -a in all segment files), and into the catalog. CLASS is Crc32 or Crc32c, with or without the package of the Java class. Exit code 1 if a file's frames
-    can't be followed; that file is not changed.
+    recording (with -a in all segment files), and into the catalog. CLASS is Crc32 or Crc32c, with or without the
+    package of the Java class. Exit code 1 if a file's frames can't be followed; that file is not changed.
     """
     options = ChangeOptions(dry_run=dry_run, no_backup=no_backup, backup=backup, as_json=as_json)
     kind = checksum_kind(checksum_class)
