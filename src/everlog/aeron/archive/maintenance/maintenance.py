@@ -83,8 +83,8 @@ def check_extension(state: RecordingState, extension: Extension) -> int:
 
 def truncate(state: RecordingState, position: int, is_frame_boundary: Callable[[int], bool]) -> Change:
     """Return the change that cuts off everything after ``position``, the end of a frame. At the start position, it
-    removes all files, detached ones too; at the stop position, anything after it. ``is_frame_boundary`` says whether a frame
-    ends at a position. Raises :class:`ArchiveError`."""
+    removes all files, detached ones too; at the stop position, anything after it. ``is_frame_boundary`` says whether
+    a frame ends at a position. Raises :class:`ArchiveError`."""
     require_known(state)
     stop = require_stopped(state)
     _check_truncation(state, position, stop, is_frame_boundary)
