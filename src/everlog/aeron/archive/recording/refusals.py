@@ -47,3 +47,8 @@ class ArchiveError(UsageError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (*super().__reduce__(), {"code": self.code})
+
+
+def refusal(where: str, text: str, code: ErrorCode = ErrorCode.GENERIC) -> ArchiveError:
+    """The error for a refusal whose whole sentence is the original's ``text``."""
+    return ArchiveError(where, found=text, expected="another state or value", message=text).coded(code)

@@ -120,7 +120,7 @@ class EmbeddedArchive:
         return Archive.create(storage, options, exist_ok=True, address=address)
 
     def _note(self, error: BaseException) -> None:
-        """Log an error that no client can be told of. A client that sends rubbish does not fill the log."""
+        """Log an error for which there is no client to answer, at a limited rate, so that no client fills the log."""
         self._counters.count_error()
         self._archive.record_error(error)
         left_out = self._limit.take(time.monotonic())

@@ -135,7 +135,7 @@ class AsyncStreams(AsyncRequests):
         return AsyncReplayedMessages(OpenReplay(subscription, (ids[0], ids[1]), self._core.inbox, self.poll, timeout_s))
 
     async def _with_length(self, recording_id: int, params: ReplayParams) -> ReplayParams:
-        """The parameters with the length up to what is recorded now, for an archive that has to be told."""
+        """Return the parameters with an explicit length, up to what is recorded now: old archives need one."""
         if not self._core.is_length_needed(params):
             return params
         start = await self.start_position(recording_id) if params.position is None else params.position

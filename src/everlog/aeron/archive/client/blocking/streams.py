@@ -130,7 +130,7 @@ class BlockingStreams(BlockingRequests):
         return ReplayedMessages(OpenReplay(subscription, ids, self._core.inbox, self.poll, timeout_s))
 
     def _with_length(self, recording_id: int, params: ReplayParams) -> ReplayParams:
-        """The parameters with the length up to what is recorded now, for an archive that has to be told."""
+        """Return the parameters with an explicit length, up to what is recorded now: old archives need one."""
         if not self._core.is_length_needed(params):
             return params
         start = self.start_position(recording_id) if params.position is None else params.position

@@ -99,7 +99,7 @@ class ControlLink:
 
     def poll(self, now_ns: int) -> int:
         """Send what waits, read what has come, and finish requests. Returns the number of messages and events. An error
-        of a handler propagates; the next poll goes on behind it."""
+        of a handler propagates; the next poll continues with the next message."""
         done = self._send(now_ns)
         if self.session.loss is None:
             done += self._read(now_ns)

@@ -20,5 +20,5 @@ _HEADER = SbeMessageHeader.pack(
 
 
 def descriptor_message(entry: CatalogEntry, control_session_id: int, correlation_id: int) -> bytes:
-    """Return the descriptor's message: the bytes of the catalog entry behind the ids of the request."""
+    """Return the descriptor's message: the ids of the request, followed by the rest of the catalog entry's bytes."""
     return _HEADER + _IDS.pack(control_session_id, correlation_id) + entry.body[_REST_AT:]

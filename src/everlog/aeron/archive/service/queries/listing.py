@@ -15,8 +15,8 @@ MAX_SCANS = 256
 
 
 class RecordingListing:
-    """Sends the descriptors of at most ``count`` recordings from an id on, as fast as the client takes them; if there
-    are fewer, RECORDING_UNKNOWN with the id behind the last valid one ends the list. ``accepts`` filters them."""
+    """Sends the descriptors of at most ``count`` recordings from an id on, as fast as the client takes them. If there
+    are fewer, RECORDING_UNKNOWN ends the list, with the id that follows the last valid one. ``accepts`` selects."""
 
     def __init__(
         self,

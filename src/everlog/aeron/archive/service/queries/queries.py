@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.format.catalog import CatalogEntry
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
-from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.context import RecordedPositions, ServiceContext
 from everlog.aeron.archive.service.queries.listing import RecordingAnswer, RecordingListing
 from everlog.aeron.archive.service.requester import Requester, Session
 from everlog.aeron.frames.constants import NULL_POSITION
-
-
-class ActiveRecordings(Protocol):
-    """What is being recorded."""
-
-    def recorded_position(self, recording_id: int) -> int | None:
-        """The position after the last recorded byte of an active recording; ``None`` if it is not active."""
 
 
 def known_recording(context: ServiceContext, recording_id: int) -> Recording:
@@ -40,7 +31,7 @@ def unknown_recording(recording_id: int) -> ArchiveError:
 class Queries:
     """Answers about the recordings of the catalog, and of ``active`` ones."""
 
-    def __init__(self, context: ServiceContext, active: ActiveRecordings) -> None:
+    def __init__(self, context: ServiceContext, active: RecordedPositions) -> None:
         self._context = context
         self._active = active
 

@@ -49,7 +49,7 @@ class Beginning:
         self.channel = channel
         self.stream_id = stream_id
         self.is_done = False
-        """Whether there will be no publication: the client was told why."""
+        """Whether the replay has failed to begin. The client was told why."""
         self._adding: Registration[ExclusivePublication] | None = None
         self._is_aborted = False
 

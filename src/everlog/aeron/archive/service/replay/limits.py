@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.replay.refusals import refusal
+from everlog.aeron.archive.recording.refusals import refusal
+from everlog.aeron.archive.service.context import RecordedPositions, ServiceContext
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.format.counters import ALLOCATED, VALUE_LENGTH
 from everlog.aeron.transport.format.layouts import CounterValue
 
 _REGISTRATION = CounterValue.field("registration_id").offset
-
-
-class ActiveRecordings(Protocol):
-    """What is being recorded."""
-
-    def recorded_position(self, recording_id: int) -> int | None:
-        """The position after the last recorded byte of an active recording; ``None`` if it is not active."""
 
 
 class Limit(Protocol):
@@ -31,7 +24,7 @@ class Limit(Protocol):
 class RecordedLimit:
     """The recorded position of an active recording; when it is stopped, its stop position."""
 
-    def __init__(self, context: ServiceContext, active: ActiveRecordings, recording_id: int) -> None:
+    def __init__(self, context: ServiceContext, active: RecordedPositions, recording_id: int) -> None:
         self._archive = context.archive
         self._active = active
         self._recording_id = recording_id

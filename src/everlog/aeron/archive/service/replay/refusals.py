@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode, refusal
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, NULL_POSITION
 
 FOLLOW, STOP = -1, -2
@@ -21,11 +21,6 @@ class Range:
     position: int
     limit: int
     stop: int
-
-
-def refusal(where: str, text: str, code: ErrorCode = ErrorCode.GENERIC) -> ArchiveError:
-    """An error with the original's text."""
-    return ArchiveError(where, found=text, expected="another state or value", message=text).coded(code)
 
 
 def replayed_range(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
-from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.recording.refusals import ErrorCode, refusal
 from everlog.aeron.archive.service.channels import built, duration_text, parse_channel, size_text
-from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.context import RecordedPositions, ServiceContext
 from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.queries.queries import known_recording
 from everlog.aeron.archive.service.replay.beginning import Beginning
-from everlog.aeron.archive.service.replay.limits import ActiveRecordings, CounterLimit, Limit, RecordedLimit
-from everlog.aeron.archive.service.replay.refusals import refusal, replayed_range
+from everlog.aeron.archive.service.replay.limits import CounterLimit, Limit, RecordedLimit
+from everlog.aeron.archive.service.replay.refusals import replayed_range
 from everlog.aeron.archive.service.replay.session import ReplayOrder, ReplaySession
 from everlog.aeron.archive.service.replay.tokens import Tokens
 from everlog.aeron.archive.service.requester import Requester
@@ -31,7 +31,7 @@ class ReplayService:
     ``read_times`` counts what is read."""
 
     def __init__(
-        self, context: ServiceContext, active: ActiveRecordings, *, read_times: TransferTimes | None = None
+        self, context: ServiceContext, active: RecordedPositions, *, read_times: TransferTimes | None = None
     ) -> None:
         self._context = context
         self._active = active

@@ -20,11 +20,11 @@ from typing import Protocol
 
 from everlog.aeron.archive.format.catalog_bytes import CHECKSUMS
 from everlog.aeron.archive.format.segments import SegmentMap
-from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.recording.refusals import ErrorCode, refusal
 from everlog.aeron.archive.service.counters import TransferTimes
 from everlog.aeron.archive.service.replay.blocks import DAMAGED, NO_FRAME, WRONG_CHECKSUM, Preparer
 from everlog.aeron.archive.service.replay.limits import Limit
-from everlog.aeron.archive.service.replay.refusals import Range, refusal
+from everlog.aeron.archive.service.replay.refusals import Range
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.family_options import Checksum
 from everlog.aeron.frames.constants import HEADER_LENGTH, align

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from everlog.aeron.archive.folder.recordings import Recording
 from everlog.aeron.archive.maintenance.recording_state import Inspect, RecordingState
-from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode, refusal
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT, NULL_POSITION
 from everlog.aeron.frames.position import term_id_of
 
@@ -38,11 +38,6 @@ class ReplayInProgress(Protocol):
     @property
     def segment_base(self) -> int:
         """The beginning of the segment that it reads."""
-
-
-def refusal(where: str, text: str, code: ErrorCode = ErrorCode.GENERIC) -> ArchiveError:
-    """An error with the original's text."""
-    return ArchiveError(where, found=text, expected="another state or value", message=text).coded(code)
 
 
 def truncation(state: RecordingState, position: int, *, is_frame_start: bool) -> ArchiveError | None:

@@ -14,23 +14,16 @@ from everlog.aeron.archive.maintenance.changes import Change, CutTo, Remove
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState, SegmentContent
 from everlog.aeron.archive.maintenance.segment_changes import Application, apply, inspect_segment
 from everlog.aeron.archive.recording.events import RecordingSignal
-from everlog.aeron.archive.recording.refusals import ArchiveError
+from everlog.aeron.archive.recording.refusals import ArchiveError, refusal
 from everlog.aeron.archive.service.channels import parse_channel
-from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.context import RecordedPositions, ServiceContext
 from everlog.aeron.archive.service.queries.queries import known_recording
 from everlog.aeron.archive.service.requester import Requester, Session
 from everlog.aeron.archive.service.upkeep import refusals
 from everlog.aeron.archive.service.upkeep.deletion import NULL_ID, Deletion
-from everlog.aeron.archive.service.upkeep.refusals import ReplayInProgress, refusal
+from everlog.aeron.archive.service.upkeep.refusals import ReplayInProgress
 from everlog.aeron.archive.writing.stream_parameters import stripped
 from everlog.aeron.frames.constants import NULL_POSITION
-
-
-class ActiveRecordings(Protocol):
-    """What is being recorded."""
-
-    def recorded_position(self, recording_id: int) -> int | None:
-        """The position after the last recorded byte of an active recording; ``None`` if it is not active."""
 
 
 class OpenReplays(Protocol):
@@ -50,7 +43,7 @@ class Upkeep:
     def __init__(
         self,
         context: ServiceContext,
-        active: ActiveRecordings,
+        active: RecordedPositions,
         replays: OpenReplays,
         add_session: Callable[[Session], None],
     ) -> None:
