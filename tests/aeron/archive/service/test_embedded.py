@@ -11,11 +11,12 @@ import pytest
 
 import everlog
 from everlog.aeron import archive as archives
-from everlog.aeron.archive.client import Credentials, ErrorCode
+from everlog.aeron.archive.client import ArchiveTimeout, Credentials, ErrorCode
 from everlog.aeron.archive.format.mark_place import MARK_NAME
 from everlog.aeron.archive.recording.refusals import ArchiveError
 from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID
 from everlog.aeron.archive.service.embedded import EmbeddedArchive
+from everlog.aeron.archive.service.queries.listing import RecordingListing
 from everlog.aeron.archive.service.security.rules_file import load_rules
 from everlog.aeron.layouts import ArchiveMarkHeader, SbeMessageHeader
 from everlog.aeron.mark_file import now_ms
@@ -189,6 +190,25 @@ def test_errors_that_answer_no_request_are_counted_logged_and_in_the_mark_file(
 
 
 # Security
+
+
+def test_a_session_that_fails_ends_and_leaves_its_client_able_to_ask_again(
+    driver: RunningDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(listing: RecordingListing, now_ns: int) -> int:
+        raise RuntimeError("a fault of the archive")
+
+    with (
+        EmbeddedArchive(tmp_path, settings(archive_id=1), driver_folder=driver.dir) as running,
+        connect(driver.dir, message_timeout_ms=500) as client,
+    ):
+        record(client, [b"one"])
+        with monkeypatch.context() as patch:
+            patch.setattr(RecordingListing, "do_work", failing)
+            with pytest.raises(ArchiveTimeout):
+                list(client.list_recordings())
+        assert [each.recording_id for each in client.list_recordings()] == [0]
+        assert running.is_running
 
 
 @pytest.fixture(scope="module")

@@ -118,11 +118,22 @@ class ArchiveConductor:
         done += self._guarded(self._replays.do_work, now_ns)
         done += self._guarded(self._recordings.do_work, now_ns)
         for session in self._running[:]:
-            done += self._guarded(session.do_work, now_ns)
-            if session.is_done:
-                self._running.remove(session)
-                session.close()
+            done += self._run(session, now_ns)
         self._show_counts()
+        return done
+
+    def _run(self, session: Session, now_ns: int) -> int:
+        """Do a session's work, and close it at its end. One that fails ends: it would fail in every cycle."""
+        has_failed = False
+        try:
+            done = session.do_work(now_ns)
+        except Exception as error:
+            self._context.on_error(error)
+            session.abort(f"failed with exception: {error}")
+            done, has_failed = 1, True
+        if session.is_done or has_failed:
+            self._running.remove(session)
+            session.close()
         return done
 
     def _show_counts(self) -> None:
