@@ -90,6 +90,19 @@ def test_a_reading_passes_over_the_padding_at_the_end_of_a_term_only() -> None:
     assert "nothing from" in str(read(reading, 1000, TERM_LENGTH))
 
 
+def test_a_leg_begins_with_padding_if_its_first_message_does_not_fit_into_the_term() -> None:
+    ledger = Ledger()
+    ledger.announce(1000, NEW_RECORDING, 0)
+    ledger.announce(3000, 7, TERM_LENGTH - 1472)
+    reading = Reading(7, TERM_LENGTH - 1472, ledger.legs, leg=1000)
+    assert read(reading, 3000, TERM_LENGTH) is None
+    reading = Reading(7, TERM_LENGTH - 1472, ledger.legs, leg=1000)
+    assert "goes on at" in str(read(reading, 3000, TERM_LENGTH - 64))
+    ledger.announce(5000, 7, TERM_LENGTH - 16_384)
+    reading = Reading(7, TERM_LENGTH - 16_384, ledger.legs, leg=1000)
+    assert "goes on at" in str(read(reading, 5000, TERM_LENGTH))
+
+
 def test_the_ledger_complains_of_recordings_that_end_before_what_was_seen() -> None:
     ledger = Ledger()
     ledger.see(0, 640, COUNTER)

@@ -82,7 +82,8 @@ class Reading:
             return f"a message of leg {leg} at {position} comes after leg {self.leg}"
         if leg != self.leg and self.legs is not None:
             recording_id, first = self.legs.get(leg, (NEW_RECORDING, -1))
-            if position == first and recording_id in (NEW_RECORDING, self.recording_id):
+            begins = position == first or self._is_padding(position - first, position)
+            if begins and recording_id in (NEW_RECORDING, self.recording_id):
                 return None
             return f"leg {leg} of recording {recording_id} at {first} goes on at {position} here"
         gap = position - self.position
@@ -92,7 +93,7 @@ class Reading:
 
     def _is_padding(self, gap: int, position: int) -> bool:
         """Whether a term ends in the gap. A reader that knows no legs also passes over what a killed publisher left."""
-        return gap < TERM_LENGTH and (self.legs is None or (position % TERM_LENGTH == 0 and gap < _MAX_PADDING))
+        return 0 < gap < TERM_LENGTH and (self.legs is None or (position % TERM_LENGTH == 0 and gap < _MAX_PADDING))
 
 
 @dataclass(slots=True)
