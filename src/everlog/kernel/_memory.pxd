@@ -8,3 +8,9 @@ cdef class Memory:
     cdef bint _mapped
     cdef readonly bint writable
     cdef Py_ssize_t _shape
+
+cdef class BlockSink:
+    """See ``memory_twin.py``."""
+    # Takes what lies at ``block``, where ``room`` bytes may be read: up to ``most`` bytes, but at least one frame. Returns
+    # how many bytes of the block it is done with, or 0 if it takes nothing.
+    cdef int64_t take(self, const char* block, int64_t room, int64_t most) noexcept nogil

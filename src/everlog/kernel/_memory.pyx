@@ -252,3 +252,8 @@ cdef void* _atomic(Memory memory, int64_t offset, int size, bint write) except N
     if offset & (size - 1):
         raise ValueError(f"offset {offset} is not a multiple of {size}")
     return memory.data + offset
+
+
+cdef class BlockSink:
+    cdef int64_t take(self, const char* block, int64_t room, int64_t most) noexcept nogil:
+        return 0

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from everlog.kernel import load
 
 if TYPE_CHECKING:
+    from everlog.kernel.memory_twin import BlockSink as BlockSink
     from everlog.kernel.memory_twin import Memory as Memory
 else:
-    Memory = load("everlog.kernel._memory", "everlog.kernel.memory_twin").Memory
+    _loaded = load("everlog.kernel._memory", "everlog.kernel.memory_twin")
+    BlockSink, Memory = _loaded.BlockSink, _loaded.Memory

@@ -13,7 +13,9 @@ from cpython.pythread cimport (
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from everlog.kernel._atomics cimport acquire_i32
 from everlog.kernel._crc32 cimport Crc32
+from everlog.kernel._memory cimport BlockSink
 
 from everlog.aeron.frames import constants as _frames
 from everlog.aeron.frames import framing_inputs as _inputs
@@ -47,8 +49,13 @@ cdef extern from *:
         clock_gettime(CLOCK_MONOTONIC, &now);
     #endif
         return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec; }
+    static inline int64_t everlog_exact_ns(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec; }
     """
     int64_t everlog_now_ns() nogil
+    int64_t everlog_exact_ns() nogil
 
 cdef extern from *:
     """
@@ -121,6 +128,7 @@ cdef enum:
     UNFRAGMENTED = 0xC0
     MAX_FRAME_LENGTH = 65536
     PAGE = 4096
+    BLOCK_BYTES = 262144        # most bytes of a log that are read before they are written: they stay in the cache
     CHUNK_BYTES = 65536         # bytes of a block that are copied before their headers are checked
     OBJECTS_AHEAD = 16          # payloads of a list that are prefetched
     NOT_TAKEN = 0
@@ -679,6 +687,51 @@ cdef class Framer:
         self.go_to(already + at)
         return at
 
+    cdef int64_t frames_at(
+        self, const uint8_t* block, int64_t room, int64_t most, int64_t* taken
+    ) noexcept nogil:
+        """Find the published frames at ``block`` that continue this recording. Returns how many bytes are to be recorded
+        and, in ``taken``, to be passed over: of padding, only the header is recorded."""
+        cdef const uint8_t* frame
+        cdef int64_t in_term = self.position & (self.term_length - 1), at = 0, length, aligned
+        cdef uint64_t stream_and_term = self.stream_and_term(), session = self.session
+        cdef uint32_t kind
+        room = min(room, self.term_length - in_term)
+        taken[0] = 0
+        while at < room and at < most:
+            frame = block + at
+            length = acquire_i32(frame)
+            aligned = align32(length)
+            kind = <uint32_t>(everlog_load64(frame) >> 8 * DATA_HEADER_TYPE)
+            if (
+                length < HEADER or aligned > room - at or kind > TYPE_DATA
+                or everlog_load64(frame + DATA_HEADER_TERM_OFFSET) != (session | <uint64_t>(in_term + at))
+                or everlog_load64(frame + DATA_HEADER_STREAM_ID) != stream_and_term
+            ):
+                break
+            if kind == TYPE_PADDING:
+                if at == 0:
+                    taken[0] = aligned
+                    return HEADER
+                break
+            if length > MAX_FRAME_LENGTH or (at and at + aligned > most):
+                break
+            at += aligned
+        taken[0] = at
+        return at
+
+    cdef const uint8_t* signed(self, const uint8_t* block, int64_t length) noexcept nogil:
+        """Copy whole frames into the empty buffer, and give them their checksums there."""
+        cdef int64_t at = 0, aligned
+        memcpy(self.data, block, length)
+        while at < length:
+            aligned = align32(<int32_t><uint32_t>everlog_load64(self.data + at))
+            if aligned < HEADER or aligned > length - at:  # the frame has changed since it was found
+                break
+            self.sign(self.data + at, aligned)
+            at += aligned
+        return self.data
+
 
 cdef inline int64_t copy_more(
     uint8_t* base, const uint8_t* block, int64_t copied, int64_t needed, int64_t most
@@ -689,7 +742,7 @@ cdef inline int64_t copy_more(
     return upto
 
 
-cdef class Tail:
+cdef class Tail(BlockSink):
     """The end of a recording that threads share."""
 
     cdef Framer framer
@@ -699,12 +752,14 @@ cdef class Tail:
     cdef int64_t until_ns, window_base
     cdef Py_buffer window
     cdef bint has_window
+    cdef int64_t block_bytes, block_ns, longest_ns
 
     def __cinit__(self, Framer framer not None):
         self.framer = framer
         self.fd = -1
         self.until_ns = 0
         self.base = self.end = self.writes_left = 0
+        self.block_bytes = self.block_ns = self.longest_ns = 0
         self.has_window = False
         self.written = self.acknowledged = framer.position
         self.mutex = PyThread_allocate_lock()
@@ -811,6 +866,34 @@ cdef class Tail:
         else:
             put_frame(place, data, length)
         return True
+
+    def block_times(self):
+        """Return what :meth:`take` has written since the last call: bytes, nanoseconds, those of the longest write."""
+        found = self.block_bytes, self.block_ns, self.longest_ns
+        self.block_bytes = self.block_ns = self.longest_ns = 0
+        return found
+
+    cdef int64_t take(self, const char* block, int64_t room, int64_t most) noexcept nogil:
+        cdef int64_t length, taken, begun
+        cdef const uint8_t* data = <const uint8_t*>block
+        if self.fd < 0 or self.framer.length or self.framer.is_stopped() or everlog_now_ns() > self.until_ns:
+            return 0
+        most = min(most, min(self.framer.capacity, BLOCK_BYTES))
+        length = self.framer.frames_at(data, min(room, self.end - self.framer.position), most, &taken)
+        if length == 0:
+            return 0
+        if self.framer.is_checked and taken == length:
+            data = self.framer.signed(data, length)
+        begun = everlog_exact_ns()
+        if pwrite(self.fd, data, <size_t>length, <off_t>(self.framer.position - self.base)) != length:
+            return 0
+        begun = everlog_exact_ns() - begun
+        self.block_bytes += length
+        self.block_ns += begun
+        self.longest_ns = max(self.longest_ns, begun)
+        self.framer.position += taken
+        self.framer.start_position = self.written = self.acknowledged = self.framer.position
+        return taken
 
 
 cdef inline void put_frame(uint8_t* place, const uint8_t* data, int64_t length) noexcept nogil:

@@ -53,7 +53,10 @@ from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.layouts import DataHeader
 from everlog.errors import UsageError
 from everlog.kernel.crc32 import Crc32
+from everlog.kernel.memory import BlockSink
 
+BLOCK_BYTES: Final = 256 << 10
+"""Most bytes of a log that are read before they are written: they are still in the processor's cache then."""
 _HEADER: Final = DataHeader.struct
 _LENGTH: Final = struct.Struct("<i")
 _SESSION_ID_AT: Final = DataHeader.field("session_id").offset
@@ -229,6 +232,40 @@ class Framer:
         self.length, self.position, self._is_padded = length, position, is_padded
         return at
 
+    def frames_at(self, block: memoryview, most: int) -> tuple[int, int]:
+        """Find the published frames at the beginning of a log's block that continue this recording, up to ``most``
+        bytes but at least one. Returns how many bytes are to be recorded, and how many are read of the log: of padding,
+        which comes alone, only the header is recorded."""
+        at, position = 0, self.position
+        rest = self.framing.term_length - term_offset_of(position, self.framing.term_length)
+        room = min(len(block), rest)
+        while at < min(room, most):
+            header = bytes(block[at : at + HEADER_LENGTH])
+            frame_length, _, _, kind, *_ = _HEADER.unpack_from(header)
+            after = align(frame_length)
+            if frame_length < HEADER_LENGTH or after > room - at:
+                break
+            if self.framing.fault(header, position + at, at, room - at):
+                break
+            if kind == TYPE_PADDING:
+                return (at, at) if at else (HEADER_LENGTH, after)
+            if at and at + after > most:
+                break
+            at += after
+        return at, at
+
+    def signed(self, block: memoryview) -> memoryview:
+        """Return whole frames with their checksums, if there are any: a copy in the empty buffer."""
+        if self._crc is None:
+            return block
+        self._buffer[: len(block)] = block
+        at = 0
+        while at < len(block):
+            after = align(_LENGTH.unpack_from(self._buffer, at)[0])
+            self._sign(at, after)
+            at += after
+        return memoryview(self._buffer)[: len(block)]
+
     def _put(self, payload: bytes, reserved_value: int) -> bool:
         if self.is_full:
             return False
@@ -272,9 +309,9 @@ class Framer:
             struct.pack_into("<I", self._buffer, at + _SESSION_ID_AT, checksum)
 
 
-class Tail:
-    """The end of a recording that threads share: the lock for its framer (a context manager), and a fast path for
-    single messages.
+class Tail(BlockSink):
+    """The end of a recording that threads share: the lock for its framer (a context manager), and fast paths for
+    single messages and for the blocks of a log.
 
     ``fd`` is the open segment file, or -1 while the fast path is closed; the fast path also closes when :meth:`renew`
     has not been called in time. ``base`` and ``end`` are the positions of the segment's first byte and after its last.
@@ -294,6 +331,7 @@ class Tail:
         self.writes_left = 0
         self._window = memoryview(b"")
         self._window_base = 0
+        self._block_times = 0, 0, 0
 
     def set_window(self, window: Any, base: int) -> None:
         """Store frames in ``window``, memory that maps the file from position ``base`` on, until another window
@@ -372,3 +410,39 @@ class Tail:
         self._window[at + _LENGTH.size : at + len(data)] = data[_LENGTH.size :]
         self._window[at : at + _LENGTH.size] = data[: _LENGTH.size]
         return True
+
+    # Blocks of a log
+
+    def take(self, block: memoryview, most: int) -> int:
+        """Write the published frames at the beginning of ``block``, which is a part of a log's term, if they continue
+        the recording; ``written`` and ``acknowledged`` advance. Returns how many bytes of the log are recorded: of
+        padding, only the header is written. Returns 0 without a frame, and while the fast path is closed; and for what
+        :meth:`Framer.frame_block` is needed: a frame that does not belong here, a write that failed, a full segment.
+
+        The frames are written from where they are. A publisher that changes one after it published it damages the
+        recording there. Callers hold the lock."""
+        framer = self._framer
+        if self.fd < 0 or framer.length or framer.is_full or time.monotonic() > self._until:
+            return 0
+        room = min(len(block), self.end - framer.position)
+        length, taken = framer.frames_at(block[:room], min(most, framer.capacity, BLOCK_BYTES))
+        if not length:
+            return 0
+        data = framer.signed(block[:length]) if taken == length else block[:length]
+        begun_ns = time.monotonic_ns()
+        try:
+            if os.pwrite(self.fd, data, framer.position - self.base) != length:
+                return 0
+        except OSError:
+            return 0
+        duration_ns = time.monotonic_ns() - begun_ns
+        total, total_ns, longest_ns = self._block_times
+        self._block_times = total + length, total_ns + duration_ns, max(longest_ns, duration_ns)
+        framer.position += taken
+        framer.start_position = self.written = self.acknowledged = framer.position
+        return taken
+
+    def block_times(self) -> tuple[int, int, int]:
+        """Return what :meth:`take` has written since the last call: bytes, nanoseconds, those of the longest write."""
+        found, self._block_times = self._block_times, (0, 0, 0)
+        return found

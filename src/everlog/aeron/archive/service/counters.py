@@ -126,11 +126,11 @@ class TransferTimes:
         self._longest_ns = self._bytes = self._total_ns = 0
         self._is_changed = False
 
-    def add(self, length: int, duration_ns: int) -> None:
-        """Count one read or write of ``length`` bytes."""
+    def add(self, length: int, duration_ns: int, longest_ns: int | None = None) -> None:
+        """Count one read or write of ``length`` bytes, or several, of which the longest took ``longest_ns``."""
         self._bytes += length
         self._total_ns += duration_ns
-        self._longest_ns = max(self._longest_ns, duration_ns)
+        self._longest_ns = max(self._longest_ns, duration_ns if longest_ns is None else longest_ns)
         self._is_changed = True
 
     def publish(self) -> None:

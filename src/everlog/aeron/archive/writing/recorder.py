@@ -22,6 +22,7 @@ from everlog.aeron.frames.framing import SLOW_PATH, Framer, longest_of
 from everlog.aeron.frames.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.core.files.durability import Durability
 from everlog.errors import CorruptData, EverlogError, UsageError
+from everlog.kernel.memory import BlockSink
 
 BLOCK_BYTES = 1 << 20
 """Most bytes in one write: Aeron's file IO length."""
@@ -44,6 +45,13 @@ class Owner(Protocol):
 
     def sync_catalog(self) -> None:
         """Return when the catalog on disk knows the recording."""
+
+
+class BlockSource(Protocol):
+    """A log that is read block by block, such as an image."""
+
+    def block_poll_into(self, sink: BlockSink, most: int) -> int:
+        """Give the sink what is published, up to ``most`` bytes. Returns how many it took."""
 
 
 class Recorder:
@@ -196,6 +204,20 @@ class Recorder:
             joined = self._end.join()
         self._end.acknowledge(joined)
         return position
+
+    def append_blocks(self, log: BlockSource, most: int) -> int:
+        """Record what can be read of a log, about ``most`` bytes, in one compiled loop. Returns its length: 0 if there
+        is nothing, and if the next block needs :meth:`append_block`, which begins the next segment, syncs, or
+        raises."""
+        if self._tail.fd < 0:
+            return 0
+        with self._tail:
+            return log.block_poll_into(self._tail, most)
+
+    def block_times(self) -> tuple[int, int, int]:
+        """Return what :meth:`append_blocks` has written since the last call: bytes, nanoseconds, those of the longest
+        write."""
+        return self._tail.block_times()
 
     def offer(self, payload: Any, reserved_value: int = 0) -> int:
         """Accept one message, to be recorded together with others; returns the position after it. The message is lost

@@ -122,6 +122,9 @@ class Received:
         for name, value in other.items():
             setattr(self, name, value)
 
+    def block_poll_into(self, sink: object, most: int) -> int:
+        return 0  # compiled loops read real images only
+
     def block_poll(self, handler: Callable[[memoryview, int, int], object], limit: int) -> int:
         self.limits.append(limit)
         if self.is_closed or not self.blocks:

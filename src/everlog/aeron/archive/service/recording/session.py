@@ -140,7 +140,7 @@ class RecordingSession:
     def _record(self) -> int:
         image = self.image
         try:
-            length = image.block_poll(self._write, self._limit)
+            length = self._record_blocks() or image.block_poll(self._write, self._limit)
             if length:
                 self.position.value = self._recorder.recorded_position
         except Exception as error:
@@ -152,6 +152,14 @@ class RecordingSession:
             return 1
         if self._surroundings.events is not None:
             self._publish_progress(self._surroundings.events)
+        return length
+
+    def _record_blocks(self) -> int:
+        """Record all that is there, without the GIL. Returns 0 if :meth:`_write` must do the next block."""
+        length = self._recorder.append_blocks(self.image, self._limit)
+        times = self._surroundings.write_times
+        if length and times is not None:
+            times.add(*self._recorder.block_times())
         return length
 
     def _write(self, block: memoryview, session_id: int, term_id: int) -> None:

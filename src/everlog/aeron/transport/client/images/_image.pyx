@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 from everlog.kernel._atomics cimport acquire_i32, acquire_i64, release_i64
 from everlog.kernel._buffers cimport Buffer, grow_buffer, new_buffer
 from everlog.kernel._columns cimport COPY_SLACK
-from everlog.kernel._memory cimport Memory
+from everlog.kernel._memory cimport BlockSink, Memory
 from everlog.aeron.transport.memory._terms cimport (
     DATA_HEADER_FLAGS, DATA_HEADER_RESERVED_VALUE, DATA_HEADER_TERM_ID, FLAG_BEGIN, FLAG_END, HEADER,
     LOG_META_DATA_ACTIVE_TRANSPORT_COUNT, LOG_META_DATA_END_OF_STREAM_POSITION, LOG_META_DATA_IS_PUBLICATION_REVOKED,
@@ -337,6 +337,36 @@ cdef class ImageReader:
                 release_i64(self._at, position + length)
                 self.pending_next = -1
         return length
+
+    def block_poll_into(self, BlockSink sink not None, int64_t most):
+        cdef int64_t position, offset, taken, read = 0
+        cdef Memory first = self.term_0, second = self.term_1, third = self.term_2, counter = self.counter
+        cdef const char* terms[3]
+        if not self.is_open:
+            return 0
+        if self.busy:
+            raise _shared.read_in_use()
+        position = self._position()
+        terms[0], terms[1], terms[2] = first.data, second.data, third.data
+        self.busy = True
+        try:
+            with nogil:
+                while read < most and self.is_open:
+                    offset = position & (self.term_buffer_length - 1)
+                    taken = sink.take(
+                        terms[(position >> self.position_bits_to_shift) % 3] + offset, self.term_buffer_length - offset,
+                        most - read,
+                    )
+                    if taken <= 0:
+                        break
+                    read += taken
+                    position += taken
+                    release_i64(self._at, position)
+        finally:
+            self.busy = False
+            if read:
+                self.pending_next = -1
+        return read
 
     def poll_columns(self, MessageColumns columns not None):
         cdef int64_t position, offset
