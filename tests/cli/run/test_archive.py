@@ -223,7 +223,7 @@ def test_what_is_printed_can_be_read_as_configuration(
         (["-D", "aeron.archive.id"], "property on the command line must be NAME=VALUE, not 'aeron.archive.id'"),
         (["--config", "/nowhere/x.properties"], "no such file or directory: /nowhere/x.properties"),
         (["--control-channel", "aeron:ipc"], "aeron.archive.control.channel"),
-        (["-D", "aeron.archive.dir.delete.on.start=true"], "aeron.archive.dir.delete.on.start is not supported"),
+        (["-D", "aeron.archive.dir.delete.on.start=maybe"], "aeron.archive.dir.delete.on.start"),
         (["-D", "aeron.archive.threading.mode=SOMETIMES"], "aeron.archive.threading.mode"),
         (["-D", "aeron.archive.security.file=/nowhere/rules", "--driver"], "no such file or directory: /nowhere/rules"),
         (["-D", "aeron.archive.authenticator.supplier=org.example.Mine"], "aeron.archive.authenticator.supplier"),

@@ -17,7 +17,7 @@ from everlog.aeron.archive.protocol.codec import decode
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.counters import ArchiveCounters
+from everlog.aeron.archive.service.counters import ArchiveCounters, CycleThresholds
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.aeron.family_options import Checksum
@@ -111,7 +111,7 @@ class MachineSimulation:
             on_error=self.watch.on_error,
             now_ms=lambda: self.script.now_ns // NS_PER_MS,
         )
-        counters = ArchiveCounters(aeron, 1, NS_PER_S, lambda: self.script.now_ns)
+        counters = ArchiveCounters(aeron, 1, CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S), lambda: self.script.now_ns)
         self.conductor = ArchiveConductor(context, counters)
         control: Any = self.conductor._controls[0]
         self.control: SubscribedDouble = control

@@ -20,7 +20,7 @@ from everlog.aeron.archive.protocol.codec import decode
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID, ArchiveCounters, archive_key
+from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID, ArchiveCounters, CycleThresholds, archive_key
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.aeron.family_options import Checksum
@@ -141,7 +141,9 @@ class SystemSimulation:
             liveness_timeout_s=0,
         )
         self.aeron = self._host.client()
-        counters = ArchiveCounters(self.aeron, ARCHIVE_ID, NS_PER_S, lambda: self.now_ns)
+        counters = ArchiveCounters(
+            self.aeron, ARCHIVE_ID, CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S), lambda: self.now_ns
+        )
         self.archive = Archive.create(self._storage, options, exist_ok=True)
         context = ServiceContext(
             aeron=self.aeron,

@@ -9,6 +9,7 @@ import pytest
 from everlog.aeron.archive.service.counters import (
     ARCHIVE_ERRORS_TYPE_ID,
     ArchiveCounters,
+    CycleThresholds,
     CycleTime,
     Level,
     TransferTimes,
@@ -87,7 +88,7 @@ def test_counters_of_a_driver_that_has_ended_are_left_alone() -> None:
 
 def test_all_are_there_until_they_are_closed() -> None:
     with in_process_driver() as driver, Aeron.connect(driver.dir) as aeron:
-        counters = ArchiveCounters(aeron, 4_711, 250 * MS)
+        counters = ArchiveCounters(aeron, 4_711, CycleThresholds(250 * MS, MS, MS))
         found = {counter.type_id: counter for counter in aeron.counters if counter.type_id in OWN_TYPES}
         assert [*sorted(found)] == [*OWN_TYPES]
         assert {counter.key[:8] for counter in found.values()} == {(4_711).to_bytes(8, "little")}
@@ -103,6 +104,22 @@ def test_all_are_there_until_they_are_closed() -> None:
         counters.close()
         assert aeron.wait_until(lambda: not [each for each in aeron.counters if each.type_id in OWN_TYPES])
         counters.count_error()
+
+
+def test_recorder_and_replayer_have_cycles_of_their_own_in_threads_of_their_own() -> None:
+    with in_process_driver() as driver, Aeron.connect(driver.dir) as aeron:
+        thresholds = CycleThresholds(1_000 * MS, 2 * MS, 3 * MS)
+        counters = ArchiveCounters(aeron, 5, thresholds, threading_mode="DEDICATED")
+        labels = [counter.label for counter in aeron.counters if counter.type_id in (103, 104)]
+        assert labels == [
+            "archive-conductor max cycle time in ns: DEDICATED - archiveId=5",
+            "archive-conductor work cycle time exceeded count: threshold=1s DEDICATED - archiveId=5",
+            "archive-recorder max cycle time in ns: DEDICATED - archiveId=5",
+            "archive-recorder work cycle time exceeded count: threshold=2ms DEDICATED - archiveId=5",
+            "archive-replayer max cycle time in ns: DEDICATED - archiveId=5",
+            "archive-replayer work cycle time exceeded count: threshold=3ms DEDICATED - archiveId=5",
+        ]
+        counters.close()
 
 
 @pytest.mark.parametrize("source", ["aeron:ipc", "127.0.0.1:40123", "x" * 200])

@@ -1,7 +1,8 @@
 """The service's duty cycle: reads requests, runs control sessions, recordings, replays, listings and deletions.
 
-Everything runs in the thread that calls :meth:`ArchiveConductor.do_work`, the client of the driver included, as the
-original's shared mode does. Source: ArchiveConductor, SharedModeArchiveConductor.
+Everything runs in the thread that calls :meth:`ArchiveConductor.do_work`, the client of the driver included; but
+recordings and replays that transfer are run by :mod:`~everlog.aeron.archive.service.transfers` if the threading mode is
+DEDICATED. Source: ArchiveConductor, SharedModeArchiveConductor, DedicatedModeArchiveConductor.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from everlog.aeron.archive.service.security.interfaces import (
     Authenticator,
     AuthorisationService,
 )
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.client.registration import Registration
@@ -38,7 +40,10 @@ _log = logging.getLogger("everlog.aeron.archive")
 class ArchiveConductor:
     """Runs one archive: an agent for :class:`~everlog.runtime.agent_runner.AgentRunner`. Keeps ``counters`` up
     to date; its owner closes them. Subscribes to the control channels when it is made: raises
-    :class:`RegistrationRefused`, :class:`DriverTimeout`."""
+    :class:`RegistrationRefused`, :class:`DriverTimeout`.
+
+    With cycle counters of their own, ``recorder`` and ``replayer`` are agents for further threads (else ``None``);
+    ``stop_transfers`` is to end these threads, and is called before the sessions are closed."""
 
     words: Sequence[WordPair] = ()
 
@@ -54,8 +59,11 @@ class ArchiveConductor:
         self._counters = counters
         self._running: list[Session] = []
         self._is_cut_off_told = False
-        self._recordings = RecordingService(context, write_times=counters.writes)
-        self._replays = ReplayService(context, self._recordings, read_times=counters.reads)
+        self.recorder = None if counters.recorder_cycle is None else Transfers(counters.recorder_cycle)
+        self.replayer = None if counters.replayer_cycle is None else Transfers(counters.replayer_cycle)
+        self.stop_transfers: Callable[[], None] = lambda: None
+        self._recordings = RecordingService(context, write_times=counters.writes, transfers=self.recorder)
+        self._replays = ReplayService(context, self._recordings, read_times=counters.reads, transfers=self.replayer)
         upkeep = Upkeep(context, self._recordings, self._replays, self._running.append)
         self._recordings.refuse_while_deleting(upkeep.is_deleting)
         self._replays.refuse_while_deleting(upkeep.is_deleting)
@@ -165,6 +173,7 @@ class ArchiveConductor:
     def abort(self) -> None:
         """End as a crash does: no stop position is written, opening the folder recovers them. For a driver that
         died."""
+        self.stop_transfers()
         self._recordings.abort()
 
     def close(self) -> None:
@@ -173,6 +182,7 @@ class ArchiveConductor:
         if self.is_cut_off:
             self.abort()
             return
+        self.stop_transfers()
         for session in self._running:
             session.close()
         self._running.clear()

@@ -7,7 +7,9 @@ import contextlib
 import struct
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from everlog.aeron.archive.service.settings.choices import ThreadingMode
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.registration import Registration
@@ -29,9 +31,6 @@ REPLAYER_READ_TIME_TYPE_ID = 110
 RECORDING_SESSIONS_TYPE_ID = 111
 REPLAY_SESSIONS_TYPE_ID = 112
 CONTROL_SESSION_TYPE_ID = 113
-
-THREADING_MODE = "SHARED"
-"""As labels name it: conductor, recorder and replayer run in one thread."""
 
 FREE_TIMEOUT_S = 1.0
 """How long to wait for a driver that does not free the counters."""
@@ -113,6 +112,15 @@ class CycleTime:
             _set(self._exceeded_counter, self._exceeded)
 
 
+@dataclass(frozen=True, slots=True)
+class CycleThresholds:
+    """How long a duty cycle of each agent may take, in nanoseconds; longer ones are counted."""
+
+    conductor_ns: int
+    recorder_ns: int
+    replayer_ns: int
+
+
 class TransferTimes:
     """Sums the bytes and the times of reads or writes, and keeps the longest time. Counters show them after
     :meth:`publish`, which is called once in a cycle. ``clock_ns`` is the clock that durations are measured with.
@@ -157,11 +165,16 @@ class Level:
 
 class ArchiveCounters:
     """The counters that an archive has once. Adds them: raises :class:`RegistrationRefused`, :class:`DriverTimeout`.
-    A cycle of more than ``cycle_threshold_ns`` counts as too long; ``clock_ns`` times reads and writes. Source:
-    Archive.Context.conclude."""
+    ``clock_ns`` times reads and writes. ``cycle`` is that of the conductor; recorder and replayer have cycles of their
+    own if the threading mode is DEDICATED. Source: Archive.Context.conclude."""
 
     def __init__(
-        self, aeron: Aeron, archive_id: int, cycle_threshold_ns: int, clock_ns: Callable[[], int] = time.monotonic_ns
+        self,
+        aeron: Aeron,
+        archive_id: int,
+        thresholds: CycleThresholds,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        threading_mode: ThreadingMode = "SHARED",
     ) -> None:
         self._aeron = aeron
         self._archive_id = archive_id
@@ -175,12 +188,18 @@ class ArchiveCounters:
         def named(type_id: int, text: str) -> Registration[Counter]:
             return add(type_id, archive_label(text, archive_id))
 
-        threshold = duration_text(cycle_threshold_ns)
-        exceeded = f"archive-conductor work cycle time exceeded count: threshold={threshold} {THREADING_MODE}"
+        def cycle_of(agent: str, threshold_ns: int) -> tuple[Registration[Counter], Registration[Counter]]:
+            longest = f"archive-{agent} max cycle time in ns: {threading_mode}"
+            threshold = f"threshold={duration_text(threshold_ns)} {threading_mode}"
+            exceeded = f"archive-{agent} work cycle time exceeded count: {threshold}"
+            return named(MAX_CYCLE_TIME_TYPE_ID, longest), named(CYCLE_THRESHOLD_TYPE_ID, exceeded)
+
         # All are asked for at once: the start then waits for the driver once, not a dozen times.
         errors = add(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(archive_id))
-        longest = named(MAX_CYCLE_TIME_TYPE_ID, f"archive-conductor max cycle time in ns: {THREADING_MODE}")
-        too_long = named(CYCLE_THRESHOLD_TYPE_ID, exceeded)
+        agents = {"conductor": thresholds.conductor_ns}
+        if threading_mode == "DEDICATED":
+            agents |= {"recorder": thresholds.recorder_ns, "replayer": thresholds.replayer_ns}
+        cycles = {agent: (*cycle_of(agent, threshold_ns), threshold_ns) for agent, threshold_ns in agents.items()}
         control_sessions = named(CONTROL_SESSIONS_TYPE_ID, "Archive Control Sessions")
         recording_sessions = named(RECORDING_SESSIONS_TYPE_ID, "Archive Recording Sessions")
         replay_sessions = named(REPLAY_SESSIONS_TYPE_ID, "Archive Replay Sessions")
@@ -195,7 +214,12 @@ class ArchiveCounters:
             named(REPLAYER_READ_TIME_TYPE_ID, "archive-replayer total read time in ns"),
         )
         self._errors = errors.result()
-        self.cycle = CycleTime(longest.result(), too_long.result(), cycle_threshold_ns)
+        found = {
+            agent: CycleTime(longest.result(), exceeded.result(), threshold_ns)
+            for agent, (longest, exceeded, threshold_ns) in cycles.items()
+        }
+        self.cycle = found["conductor"]
+        self.recorder_cycle, self.replayer_cycle = found.get("recorder"), found.get("replayer")
         self.control_sessions = Level(control_sessions.result())
         self.recording_sessions = Level(recording_sessions.result())
         self.replay_sessions = Level(replay_sessions.result())

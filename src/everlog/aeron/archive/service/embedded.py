@@ -1,4 +1,4 @@
-"""A live archive in a thread of this process: its client of the driver, its folder, its conductor."""
+"""A live archive in threads of this process: its client of the driver, its folder, its conductor."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from everlog.aeron.archive.archive import Archive
-from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID, ArchiveCounters, archive_key
+from everlog.aeron.archive.service.counters import (
+    ARCHIVE_ERRORS_TYPE_ID,
+    ArchiveCounters,
+    CycleThresholds,
+    archive_key,
+)
+from everlog.aeron.archive.service.folder import open_folder
 from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
-from everlog.aeron.archive.writing.ownership import ServiceAddress
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS, now_ms
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.core.files.writable import LocalWritableStorage, WritableStorage, make_folder
@@ -25,7 +28,8 @@ from everlog.errors import EverlogError, StoreUnavailable
 from everlog.runtime.agent_runner import AgentRunner
 from everlog.runtime.idle import idle_strategy
 
-THREAD = "archive-conductor"
+CONDUCTOR, RECORDER, REPLAYER = "archive-conductor", "archive-recorder", "archive-replayer"
+"""Names of the threads."""
 KEEP_ALIVE_S = 0.1
 ERRORS_IN_A_PERIOD, PERIOD_S = 20, 10.0
 """How many errors are logged within a period at most."""
@@ -33,7 +37,8 @@ _log = logging.getLogger("everlog.aeron.archive")
 
 
 class EmbeddedArchive:
-    """An archive service in a thread of this process. Use it as a context manager, or stop it with :meth:`close`.
+    """An archive service in this process, in one thread, or in three if the threading mode is DEDICATED. Use it as a
+    context manager, or stop it with :meth:`close`.
 
     Raises :class:`DriverTimeout` without a driver in ``driver_folder`` (``None``: the default one),
     :class:`StoreUnavailable` while another archive owns the folder or has the same id on this driver, and the errors of
@@ -57,6 +62,7 @@ class EmbeddedArchive:
         self._settings = settings = settings or ArchiveSettings()
         self._on_end = on_end
         self._ended = threading.Event()
+        self._noting = threading.Lock()
         self._limit = LineLimit(ERRORS_IN_A_PERIOD, PERIOD_S)
         with ExitStack() as opened:
             aeron = Aeron.connect(driver_folder, use_invoker=True, client_name=_client_name(settings.archive_id))
@@ -64,10 +70,28 @@ class EmbeddedArchive:
             self.driver_folder = aeron.folder
             self.archive_id = aeron.client_id if settings.archive_id is None else settings.archive_id
             self._refuse_second(aeron)
-            self._counters = ArchiveCounters(aeron, self.archive_id, settings.conductor_cycle_threshold_ns)
+            self._counters = ArchiveCounters(
+                aeron,
+                self.archive_id,
+                CycleThresholds(
+                    settings.conductor_cycle_threshold_ns,
+                    settings.recorder_cycle_threshold_ns,
+                    settings.replayer_cycle_threshold_ns,
+                ),
+                threading_mode=settings.threading_mode,
+            )
             opened.callback(self._counters.close)
             with _kept_alive(aeron):
-                self._archive = self._open_folder(settings, aeron, liveness_timeout_s, storage)
+                if storage is None:
+                    make_folder(str(self.folder))
+                    storage = LocalWritableStorage(self.folder)
+                self._archive = open_folder(
+                    storage,
+                    settings,
+                    driver_folder=str(aeron.folder),
+                    archive_id=self.archive_id,
+                    liveness_timeout_s=liveness_timeout_s,
+                )
             opened.callback(self._close_folder)
             context = ServiceContext(
                 aeron=aeron,
@@ -81,8 +105,19 @@ class EmbeddedArchive:
                 context, self._counters, authenticator=authenticator, authorisation=authorisation
             )
             self.control_channels = self._conductor.control_channels
-            self._runner = AgentRunner(THREAD, [self._conductor], idle_strategy(settings.idle_strategy), self._on_error)
-            self._runner.start()
+            self._transferring = [
+                AgentRunner(name, [agent], idle_strategy(idle or settings.idle_strategy), self._note)
+                for name, agent, idle in (
+                    (RECORDER, self._conductor.recorder, settings.recorder_idle_strategy),
+                    (REPLAYER, self._conductor.replayer, settings.replayer_idle_strategy),
+                )
+                if agent is not None
+            ]
+            self._conductor.stop_transfers = self._stop_transfers
+            strategy = idle_strategy(settings.idle_strategy)
+            self._runner = AgentRunner(CONDUCTOR, [self._conductor], strategy, self._on_error)
+            for runner in (*self._transferring, self._runner):
+                runner.start()
             self._exits = opened.pop_all()
 
     def _refuse_second(self, aeron: Aeron) -> None:
@@ -93,37 +128,16 @@ class EmbeddedArchive:
             message = f"{aeron.folder}: {found} is running"
             raise StoreUnavailable(str(aeron.folder), found=found, expected=expected, hint=hint, message=message)
 
-    def _open_folder(
-        self, settings: ArchiveSettings, aeron: Aeron, liveness_timeout_s: float, storage: WritableStorage | None
-    ) -> Archive:
-        if storage is None:
-            make_folder(str(self.folder))
-            storage = LocalWritableStorage(self.folder)
-        options = ArchiveOptions(
-            file_sync_level=settings.file_sync_level,
-            catalog_file_sync_level=settings.catalog_file_sync_level,
-            segment_length=settings.segment_file_length,
-            checksum=settings.record_checksum,
-            catalog_capacity=settings.catalog_capacity,
-            liveness_timeout_s=liveness_timeout_s,
-        )
-        address = ServiceAddress(
-            control_channel=settings.control_channel or "",
-            control_stream_id=settings.control_stream_id,
-            local_control_channel=settings.local_control_channel,
-            local_control_stream_id=settings.local_control_stream_id,
-            events_channel=settings.recording_events_channel or "",
-            events_stream_id=settings.recording_events_stream_id,
-            aeron_directory=str(aeron.folder),
-            archive_id=self.archive_id,
-        )
-        return Archive.create(storage, options, exist_ok=True, address=address)
+    def _stop_transfers(self) -> None:
+        for runner in self._transferring:
+            runner.close()
 
     def _note(self, error: BaseException) -> None:
         """Log an error for which there is no client to answer, at a limited rate, so that no client fills the log."""
-        self._counters.count_error()
-        self._archive.record_error(error)
-        left_out = self._limit.take(time.monotonic())
+        with self._noting:
+            self._counters.count_error()
+            self._archive.record_error(error)
+            left_out = self._limit.take(time.monotonic())
         if left_out is None:
             return
         if left_out:

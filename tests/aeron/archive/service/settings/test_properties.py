@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.archive.service.settings.properties import REFUSED, WITHOUT_EFFECT, Loaded, load
+from everlog.aeron.archive.service.settings.properties import WITHOUT_EFFECT, Loaded, load
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings, name_of
 from everlog.errors import UsageError
 
@@ -46,6 +46,14 @@ def of(*given: str, **sources: Any) -> Loaded:
         ("replay.checksum=io.aeron.archive.checksum.Crc32", "replay_checksum", "crc32"),
         ("record.checksum=crc-32c", "record_checksum", "crc32c"),
         ("idle.strategy=org.agrona.concurrent.BusySpinIdleStrategy", "idle_strategy", "spin"),
+        ("recorder.idle.strategy=org.agrona.concurrent.YieldingIdleStrategy", "recorder_idle_strategy", "yield"),
+        ("replayer.idle.strategy=noop", "replayer_idle_strategy", "noop"),
+        ("recorder.cycle.threshold=7ms", "recorder_cycle_threshold_ns", 7 * MS),
+        ("replayer.cycle.threshold=8ms", "replayer_cycle_threshold_ns", 8 * MS),
+        ("threading.mode=DEDICATED", "threading_mode", "DEDICATED"),
+        ("threading.mode=SHARED", "threading_mode", "SHARED"),
+        ("mark.file.dir=/run/mark", "mark_file_dir", "/run/mark"),
+        ("dir.delete.on.start=true", "dir_delete_on_start", True),
     ],
 )
 def test_values(text: str, field: str, value: object) -> None:
@@ -57,7 +65,7 @@ def test_values(text: str, field: str, value: object) -> None:
 def test_every_property_has_a_field_of_its_own() -> None:
     names = [name_of(one) for one in fields(ArchiveSettings)]
     assert len(set(names)) == len(names)
-    assert not {*names} & {*WITHOUT_EFFECT, *REFUSED}
+    assert not {*names} & {*WITHOUT_EFFECT}
 
 
 def test_defaults_are_aerons() -> None:
@@ -115,10 +123,13 @@ def test_a_property_without_effect_is_warned_of(name: str) -> None:
     assert warning == f"{name} (command line) has no effect: {WITHOUT_EFFECT[name]}"
 
 
-def test_other_threading_modes_are_warned_of() -> None:
-    assert of("aeron.archive.threading.mode=SHARED").warnings == ()
-    (warning,) = of("aeron.archive.threading.mode=DEDICATED").warnings
-    assert "no effect" in warning
+def test_the_threading_mode_of_an_invoker_is_shared() -> None:
+    loaded = of("aeron.archive.threading.mode=INVOKER")
+    assert loaded.settings.threading_mode == "SHARED"
+    (warning,) = loaded.warnings
+    assert (
+        warning == "aeron.archive.threading.mode (command line) means SHARED here: the service has a thread of its own"
+    )
 
 
 def test_an_unknown_property_is_warned_of() -> None:
@@ -141,7 +152,8 @@ def test_an_unknown_property_is_warned_of() -> None:
         ("aeron.archive.record.checksum=com.acme.Sum", "aeron.archive.record.checksum"),
         ("aeron.archive.threading.mode=MANY", "aeron.archive.threading.mode"),
         ("aeron.archive.connect.timeout=soon", "aeron.archive.connect.timeout"),
-        ("aeron.archive.dir.delete.on.start=true", "aeron.archive.dir.delete.on.start"),
+        ("aeron.archive.dir.delete.on.start=maybe", "aeron.archive.dir.delete.on.start"),
+        ("aeron.archive.recorder.idle.strategy=nap", "aeron.archive.recorder.idle.strategy"),
         ("aeron.archive.authenticator.supplier=com.acme.Guard", "aeron.archive.authenticator.supplier"),
         ("aeron.archive.authenticator.supplier=simple", "aeron.archive.authenticator.supplier"),
         ("aeron.archive.idle.strategy=controllable", "aeron.archive.idle.strategy"),

@@ -16,6 +16,7 @@ from everlog.aeron.archive.service.recording.admission import Admission
 from everlog.aeron.archive.service.recording.session import RecordingSession, SessionSurroundings
 from everlog.aeron.archive.service.recording.streams import check_image_extends, parameters_of_image
 from everlog.aeron.archive.service.recording.subscriptions import RecordedSubscription, Subscriptions
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamParameters
 from everlog.aeron.transport.client.counter import Counter
@@ -26,8 +27,11 @@ from everlog.errors import EverlogError
 class ActiveRecordings:
     """The sessions that record images, by recording id."""
 
-    def __init__(self, context: ServiceContext, surroundings: SessionSurroundings) -> None:
+    def __init__(
+        self, context: ServiceContext, surroundings: SessionSurroundings, transfers: Transfers | None = None
+    ) -> None:
         self._context = context
+        self._transfers = transfers
         self._surroundings = surroundings
         self._arrived: deque[tuple[RecordedSubscription, Image]] = deque()
         self._sessions: dict[int, tuple[RecordingSession, RecordedSubscription]] = {}
@@ -98,6 +102,8 @@ class ActiveRecordings:
         owner.sessions.append(session)
         self._sessions[session.recording_id] = session, owner
         session.signal_start()
+        if self._transfers is not None:
+            self._transfers.add(session)
         return True
 
     def _start(
@@ -136,16 +142,20 @@ class ActiveRecordings:
 
     def _release(self, session: RecordingSession, owner: RecordedSubscription, subscriptions: Subscriptions) -> None:
         del self._sessions[session.recording_id]
+        if self._transfers is not None:
+            self._transfers.remove(session)
         subscriptions.ended(owner, session)
         session.close()
         if not session.has_failed:  # it was stopped, and other recordings of its subscription may go on
             self._unwanted.append(session.image)
 
     def close(self, subscriptions: Subscriptions, now_ns: int = 0) -> None:
-        """End all sessions in good order: what is recorded by now stays, and each gets its stop position."""
+        """End all sessions in good order: what is recorded by now stays, and each gets its stop position. The thread
+        that transferred them has ended."""
         self._arrived.clear()
         for session, owner in tuple(self._sessions.values()):
             session.abort("archive closed")
+            session.transfer()
             session.do_work(now_ns)
             self._release(session, owner, subscriptions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from everlog.aeron.archive.protocol.codec import encode
@@ -21,11 +22,13 @@ ATTEMPTS = 3
 
 class RecordingEventsPublisher:
     """The events channel. A message that nobody listens for, or that finds the stream full, is dropped. A publication
-    that can take no more is reported to ``on_error`` once, and recordings go on without events."""
+    that can take no more is reported to ``on_error`` once, and recordings go on without events. The conductor's and the
+    recorder's thread may share it."""
 
     def __init__(self, publication: ExclusivePublication, on_error: Callable[[BaseException], None]) -> None:
         self._publication = publication
         self._on_error = on_error
+        self._lock = threading.Lock()
         self._is_over = False
 
     def started(
@@ -45,9 +48,11 @@ class RecordingEventsPublisher:
         self._send(RecordingStoppedMessage(recording_id, join_position, stop_position), ATTEMPTS)
 
     def _send(self, message: Message, attempts: int) -> bool:
-        if self._is_over:
-            return False
         data = encode(message)
+        with self._lock:
+            return not self._is_over and self._offer(data, attempts)
+
+    def _offer(self, data: bytes, attempts: int) -> bool:
         for _ in range(attempts):
             result = self._publication.offer(data)
             if result > 0:
@@ -63,5 +68,6 @@ class RecordingEventsPublisher:
 
     def close(self) -> None:
         """Close the publication. A second call does nothing."""
-        self._is_over = True
-        self._publication.close()
+        with self._lock:
+            self._is_over = True
+            self._publication.close()

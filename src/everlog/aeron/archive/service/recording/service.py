@@ -21,6 +21,7 @@ from everlog.aeron.archive.service.recording.session import SessionSurroundings
 from everlog.aeron.archive.service.recording.streams import RecordingRequest, stream_key, subscription_channel
 from everlog.aeron.archive.service.recording.subscriptions import Subscriptions
 from everlog.aeron.archive.service.requester import Requester
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.subscription import Subscription
@@ -32,7 +33,8 @@ class RecordingService:
     :class:`ArchiveError` to refuse.
 
     ``usable_space`` returns the bytes that may still be written to the folder, by default those of its file system.
-    ``write_times`` counts what is written.
+    ``write_times`` counts what is written. ``transfers`` is the agent of a thread that records; without one,
+    :meth:`do_work` does.
     Raises :class:`RegistrationRefused`, :class:`DriverTimeout` if the events channel can't be added."""
 
     def __init__(
@@ -41,6 +43,7 @@ class RecordingService:
         *,
         usable_space: Callable[[], int] | None = None,
         write_times: TransferTimes | None = None,
+        transfers: Transfers | None = None,
     ) -> None:
         usable_space = usable_space or (lambda: usable_space_of(context.archive.path))
         settings = context.settings
@@ -59,8 +62,9 @@ class RecordingService:
             stop_position=lambda recording_id: context.archive.catalog.recording(recording_id).stop_position,
             on_error=context.on_error,
             write_times=write_times,
+            is_apart=transfers is not None,
         )
-        self._active = ActiveRecordings(context, surroundings)
+        self._active = ActiveRecordings(context, surroundings, transfers)
         self._subscriptions = Subscriptions(context.aeron, self._active.on_image)
         self._admission = Admission(context, usable_space, self._active.__contains__)
 

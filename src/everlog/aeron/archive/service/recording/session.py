@@ -49,7 +49,8 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionSurroundings:
     """What all sessions of a service share. ``events`` is ``None`` if no events are published; ``usable_space`` returns
-    bytes, ``stop_position`` what the catalog has for a recording. ``write_times`` counts what is written."""
+    bytes, ``stop_position`` what the catalog has for a recording. ``write_times`` counts what is written. ``is_apart``:
+    a thread of its own calls :meth:`RecordingSession.transfer`."""
 
     events: RecordingEventsPublisher | None
     block_length_limit: int
@@ -57,6 +58,7 @@ class SessionSurroundings:
     stop_position: Callable[[int], int | None]
     on_error: Callable[[BaseException], None]
     write_times: TransferTimes | None = None
+    is_apart: bool = False
 
 
 class RecordingSession:
@@ -105,15 +107,23 @@ class RecordingSession:
         """Record a block, or take a step to the end. Returns the amount of work done; raises nothing: an error ends
         this recording, and is logged and answered."""
         done = 0
-        if self.abort_reason is not None and self.state is not State.STOPPED:
-            self.state = State.INACTIVE
         if self.state is State.INIT:
             done += self._begin()
-        if self.state is State.RECORDING:
-            done += self._record()
+        if not self._surroundings.is_apart:
+            done += self.transfer()
         if self.state is State.INACTIVE:
             done += self._end()
         return done
+
+    def transfer(self) -> int:
+        """Record a block, if it is the time for that. Returns the amount of work done; raises nothing. While the state
+        is RECORDING, one thread alone may call it."""
+        if self.state is not State.RECORDING:
+            return 0
+        if self.abort_reason is not None:
+            self.state = State.INACTIVE
+            return 1
+        return self._record()
 
     def abort(self, reason: str) -> None:
         """End at the next cycle, after what is recorded by then. A second call does nothing."""
@@ -130,11 +140,14 @@ class RecordingSession:
         self._recorder.abandon()
 
     def _begin(self) -> int:
-        self.state = State.RECORDING
+        if self.abort_reason is not None:
+            self.state = State.INACTIVE
+            return 1
         image, events = self.image, self._surroundings.events
         if events is not None:
             texts = self._request.channel, image.source_identity
             events.started(self.recording_id, image.join_position, image.session_id, image.stream_id, *texts)
+        self.state = State.RECORDING
         return 1
 
     def _record(self) -> int:

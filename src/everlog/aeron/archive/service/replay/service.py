@@ -16,6 +16,7 @@ from everlog.aeron.archive.service.replay.refusals import replayed_range
 from everlog.aeron.archive.service.replay.session import ReplayOrder, ReplaySession
 from everlog.aeron.archive.service.replay.tokens import Tokens
 from everlog.aeron.archive.service.requester import Requester
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.frames.constants import NULL_POSITION
 from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.transport.client.publication import ExclusivePublication
@@ -28,12 +29,19 @@ Running = Beginning | ReplaySession
 
 class ReplayService:
     """All replays of a service. While one runs, the folder's maintenance knows of it and leaves its segments.
-    ``read_times`` counts what is read."""
+    ``read_times`` counts what is read. ``transfers`` is the agent of a thread that replays; without one,
+    :meth:`do_work` does."""
 
     def __init__(
-        self, context: ServiceContext, active: RecordedPositions, *, read_times: TransferTimes | None = None
+        self,
+        context: ServiceContext,
+        active: RecordedPositions,
+        *,
+        read_times: TransferTimes | None = None,
+        transfers: Transfers | None = None,
     ) -> None:
         self._context = context
+        self._transfers = transfers
         self._active = active
         self._read_times = read_times
         self._tokens = Tokens(context.settings.connect_timeout_ns)
@@ -196,17 +204,15 @@ class ReplayService:
                 self._forget(beginning)
                 done += 1
         for replay_session_id, session in list(self._sessions.items()):
-            try:
-                done += session.do_work(now_ns)
-            except Exception as error:  # of one replay: the others go on
-                self._context.on_error(error)
-                session.close()
+            done += session.do_work(now_ns)
             if session.is_done:
                 self._end(replay_session_id, session)
         return done
 
     def _end(self, replay_session_id: int, session: ReplaySession) -> None:
         del self._sessions[replay_session_id]
+        if self._transfers is not None:
+            self._transfers.remove(session)
         self._forget(session)
         session.release()
 
@@ -228,9 +234,19 @@ class ReplayService:
             checksum=settings.replay_checksum,
         )
         storage, on_error = self._context.archive.storage, self._context.on_error
-        session = ReplaySession(order, publication, beginning.requester, storage, on_error, self._read_times)
+        session = ReplaySession(
+            order,
+            publication,
+            beginning.requester,
+            storage,
+            on_error,
+            self._read_times,
+            is_apart=self._transfers is not None,
+        )
         self._sessions[replay_session_id] = session
         self._register(session)
+        if self._transfers is not None:
+            self._transfers.add(session)
 
     def close(self) -> None:
         """End all replays; their streams are revoked."""

@@ -5,7 +5,8 @@ state     the replay
 ========  ============================================================================================
 INIT      waits for the segment file, then for a subscriber; OK is sent when the file is open
 REPLAY    sends a block in each cycle
-INACTIVE  has ended, its publication is closed: revoked after an error or abort, with an end of stream else
+INACTIVE  tells the client of an error
+DONE      has ended, its publication is closed: revoked after an error or abort, with an end of stream else
 ========  ============================================================================================
 
 Source: ReplaySession.
@@ -94,7 +95,8 @@ class ReplayOrder:
 
 
 class ReplaySession:
-    """Replays one recording. ``on_error`` logs what the client is told of; ``read_times`` counts what is read."""
+    """Replays one recording. ``on_error`` logs what the client is told of; ``read_times`` counts what is
+    read. ``is_apart``: a thread of its own calls :meth:`transfer`."""
 
     def __init__(
         self,
@@ -104,6 +106,8 @@ class ReplaySession:
         storage: Storage,
         on_error: Callable[[BaseException], None],
         read_times: TransferTimes | None = None,
+        *,
+        is_apart: bool = False,
     ) -> None:
         segments = order.segments
         self.order = order
@@ -115,6 +119,8 @@ class ReplaySession:
         self._storage = storage
         self._on_error = on_error
         self._read_times = read_times
+        self._is_apart = is_apart
+        self._failure: tuple[ErrorCode, str] | None = None
         self._end_position, self._stop = order.range.limit, order.range.stop
         self._is_final = order.limit is None
         self._base = segments.base(self.position)
@@ -168,19 +174,33 @@ class ReplaySession:
         if self.state is State.DONE:
             return 0
         done = 0
-        try:
-            if self._is_aborted:
-                self._abort()
-            if self.state is State.INIT:
-                done = self._begin(now_ns)
-            if self.state is State.REPLAY:
-                done += self._replay()
-        except EverlogError as error:
-            self._fail(str(error))
+        if self.state is State.INIT:
+            done += self._guarded(lambda: self._begin(now_ns))
+        if not self._is_apart:
+            done += self.transfer()
         if self.state is State.INACTIVE:
+            if self._failure is not None:
+                self._requester.send_error(self.order.correlation_id, *self._failure)
             self.state = State.DONE
             done += 1
         return done
+
+    def transfer(self) -> int:
+        """Send a block, if it is the time for that. Returns the amount of work done; raises nothing. While the state is
+        REPLAY, one thread alone may call it."""
+        return self._guarded(self._replay) if self.state is State.REPLAY else 0
+
+    def _guarded(self, step: Callable[[], int]) -> int:
+        """Take a step, unless the replay is to end. An error ends it."""
+        try:
+            if not self._is_aborted:
+                return step()
+            self._abort()
+        except EverlogError as error:
+            self._fail(str(error))
+        except Exception as error:
+            self._fail(f"{type(error).__name__}: {error}")
+        return 1
 
     def release(self) -> None:
         """Close the file and the publication. A second call does nothing."""
@@ -353,7 +373,7 @@ class ReplaySession:
         name = self.order.segments.name(self._base)
         ids = f"recordingId={self.recording_id}, replaySessionId={self.order.replay_session_id}"
         error = refusal(f"recording {self.recording_id}", f"{text}, {ids}, segmentFile={name}", code)
-        self._requester.send_error(self.order.correlation_id, code, str(error.message))
+        self._failure = code, str(error.message)
         self._on_error(error)
         self._is_answered = True
         self._end(is_revoked=True)

@@ -3,7 +3,7 @@ DefaultAuthenticatorSupplier, DefaultAuthorisationServiceSupplier."""
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Literal, cast
 
 from everlog.aeron.family_options import Checksum
 from everlog.aeron.transport.driver.settings.choices import IDLE
@@ -20,12 +20,14 @@ CHECKSUMS = {
     "crc-32c": "crc32c",
     "Crc32c": "crc32c",
 }
-THREADING_MODES = {"SHARED": "SHARED", "DEDICATED": "DEDICATED", "INVOKER": "INVOKER"}
+ThreadingMode = Literal["SHARED", "DEDICATED"]
+"""Conductor, recorder and replayer run in one thread, or each in its own."""
+THREADING_MODES = {"SHARED": "SHARED", "DEDICATED": "DEDICATED", "INVOKER": "SHARED"}
 OWN_RULES = "a rules file: aeron.archive.security.file=FILE, or from Python an object of your own"
 
 _parse_idle = choice(IDLE)
 _parse_checksum = choice(CHECKSUMS)
-parse_threading_mode = choice(THREADING_MODES)
+_parse_threading_mode = choice(THREADING_MODES)
 
 
 def parse_idle(text: str, name: str) -> IdleStrategyName:
@@ -35,6 +37,11 @@ def parse_idle(text: str, name: str) -> IdleStrategyName:
         message = f"{name}=controllable is for the media driver, whose counter controls it"
         raise UsageError(name, found=text, expected="another idle strategy", message=message)
     return found
+
+
+def parse_threading_mode(text: str, name: str) -> ThreadingMode:
+    """Parse a threading mode. INVOKER means SHARED: the service has a thread of its own."""
+    return cast(ThreadingMode, _parse_threading_mode(text, name))
 
 
 def parse_checksum(text: str, name: str) -> Checksum:

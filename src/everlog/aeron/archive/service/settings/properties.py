@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from everlog.aeron.archive.service.settings.choices import parse_supplier, parse_threading_mode
+from everlog.aeron.archive.service.settings.choices import parse_supplier
 from everlog.aeron.archive.service.settings.settings import PREFIX, ArchiveSettings, name_of
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.settings.properties import (
@@ -32,24 +32,15 @@ CONTROL_ENABLED = "aeron.archive.control.channel.enabled"
 EVENTS_ENABLED = "aeron.archive.recording.events.enabled"
 THREADING_MODE = "aeron.archive.threading.mode"
 SUPPLIERS = ("aeron.archive.authenticator.supplier", "aeron.archive.authorisation.service.supplier")
-ONE_THREAD = "the service runs in one thread, as with SHARED"
 WITHOUT_EFFECT = {
-    "aeron.archive.recorder.idle.strategy": ONE_THREAD,
-    "aeron.archive.replayer.idle.strategy": ONE_THREAD,
     "aeron.archive.replication.channel": "replication is not supported yet",
     "aeron.archive.max.catalog.entries": "the catalog grows; aeron.archive.catalog.capacity is its first size",
-    "aeron.archive.recorder.cycle.threshold": ONE_THREAD,
-    "aeron.archive.replayer.cycle.threshold": ONE_THREAD,
     "aeron.archive.error.buffer.length": "the mark file's error log has always 1 MiB",
     "aeron.archive.control.response.channel": "it is a client's setting",
     "aeron.archive.control.response.stream.id": "it is a client's setting",
     "aeron.archive.message.timeout": "it is a client's setting",
     "aeron.archive.message.retry.attempts": "it is a client's setting",
     "aeron.archive.client.name": "it is a client's setting",
-}
-REFUSED = {
-    "aeron.archive.dir.delete.on.start": "delete the folder yourself if its recordings are not wanted any more",
-    "aeron.archive.mark.file.dir": "a folder that has the link file archive-mark.lnk keeps its mark file elsewhere",
 }
 
 
@@ -140,7 +131,7 @@ def _settings_of(own: Mapping[str, Property]) -> ArchiveSettings:
 
 
 def _known() -> set[str]:
-    special = {DIR, SECURITY_FILE, CONTROL_ENABLED, EVENTS_ENABLED, THREADING_MODE, *SUPPLIERS}
+    special = {DIR, SECURITY_FILE, CONTROL_ENABLED, EVENTS_ENABLED, *SUPPLIERS}
     return {name_of(one) for one in fields(ArchiveSettings)} | special
 
 
@@ -149,16 +140,11 @@ def _settled(own: Mapping[str, Property]) -> Iterator[str]:
     known = _known()
     for one in own.values():
         where = f"{one.name} ({one.source})"
-        if one.name in REFUSED:
-            if one.name.endswith(".delete.on.start") and one.value.lower() == "false":
-                continue
-            message = f"{one.name} is not supported"
-            raise UsageError(one.name, found=repr(one.value), hint=REFUSED[one.name], message=message)
         if one.name in WITHOUT_EFFECT:
             yield f"{where} has no effect: {WITHOUT_EFFECT[one.name]}"
         elif one.name == THREADING_MODE:
-            if parse_threading_mode(one.value, one.name) != "SHARED":
-                yield f"{where} has no effect: {ONE_THREAD}"
+            if one.value == "INVOKER":
+                yield f"{where} means SHARED here: the service has a thread of its own"
         elif one.name in SUPPLIERS:
             if parse_supplier(one.value, one.name) == "simple" and SECURITY_FILE not in own:
                 expected = f"{SECURITY_FILE}=FILE with the principals and rules"
@@ -169,7 +155,7 @@ def _settled(own: Mapping[str, Property]) -> Iterator[str]:
 
 
 def _own_from_environment(environment: Mapping[str, str]) -> Iterator[Property]:
-    by_variable = {environment_name(name): name for name in (*_known(), *WITHOUT_EFFECT, *REFUSED)}
+    by_variable = {environment_name(name): name for name in (*_known(), *WITHOUT_EFFECT)}
     for variable, value in environment.items():
         if variable in by_variable:
             yield Property(by_variable[variable], value, f"environment: {variable}")

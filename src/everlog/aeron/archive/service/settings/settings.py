@@ -8,7 +8,12 @@ from typing import Any
 
 from everlog.aeron.archive.recording.options import DEFAULT_SEGMENT_LENGTH
 from everlog.aeron.archive.service.settings.checks import check
-from everlog.aeron.archive.service.settings.choices import parse_checksum, parse_idle
+from everlog.aeron.archive.service.settings.choices import (
+    ThreadingMode,
+    parse_checksum,
+    parse_idle,
+    parse_threading_mode,
+)
 from everlog.aeron.family_options import Checksum
 from everlog.aeron.transport.driver.settings.property_values import (
     parse_boolean,
@@ -71,8 +76,23 @@ class ArchiveSettings:
     replay_checksum: Checksum = field(default="none", metadata=_metadata(parse_checksum, "replay.checksum"))
     conductor_cycle_threshold_ns: int = _setting(100 * NS_PER_MS, parse_duration_ns, "conductor.cycle.threshold")
     """A duty cycle that takes longer is counted."""
+    recorder_cycle_threshold_ns: int = _setting(100 * NS_PER_MS, parse_duration_ns, "recorder.cycle.threshold")
+    replayer_cycle_threshold_ns: int = _setting(100 * NS_PER_MS, parse_duration_ns, "replayer.cycle.threshold")
+    threading_mode: ThreadingMode = field(default="SHARED", metadata=_metadata(parse_threading_mode, "threading.mode"))
+    """``SHARED``: one thread does everything; ``DEDICATED``: conductor, recorder and replayer have one each."""
     idle_strategy: IdleStrategyName = field(default="backoff", metadata=_metadata(parse_idle, "idle.strategy"))
-    """What the service's thread does when it has nothing to do."""
+    """What the service's threads do when they have nothing to do."""
+    recorder_idle_strategy: IdleStrategyName | None = field(
+        default=None, metadata=_metadata(parse_idle, "recorder.idle.strategy")
+    )
+    """That of the recorder's own thread; ``None``: ``idle_strategy``."""
+    replayer_idle_strategy: IdleStrategyName | None = field(
+        default=None, metadata=_metadata(parse_idle, "replayer.idle.strategy")
+    )
+    mark_file_dir: str | None = _setting(None, parse_text, "mark.file.dir")
+    """Folder of the mark file; ``None``: the one that the link file names, else the archive's."""
+    dir_delete_on_start: bool = _setting(False, parse_boolean, "dir.delete.on.start")
+    """Delete all recordings of the folder when the archive starts."""
 
     def __post_init__(self) -> None:
         check({name_of(one): getattr(self, one.name) for one in fields(self)})

@@ -1,0 +1,64 @@
+"""Moves the bytes of recordings or replays: in the conductor's cycle, or in a thread of its own.
+
+While a session transfers, only one thread runs it: the conductor if the threading mode is SHARED, the recorder's or the
+replayer's if it is DEDICATED. That thread gives the session back by its state; the conductor does all the rest: it
+answers, signals, and changes the catalog. Source: Archive.Configuration.threadingMode, DedicatedModeArchiveConductor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from everlog.aeron.archive.service.counters import CycleTime
+from everlog.kernel.watch import WordPair
+from everlog.runtime.quiet import BUSY
+
+
+class Transferring(Protocol):
+    """A session that moves bytes for a while."""
+
+    def transfer(self) -> int:
+        """Move the next bytes, if it is the time for that. Returns the amount of work done; raises nothing."""
+
+
+class Transfers:
+    """The sessions that a thread of its own transfers: an agent for
+    :class:`~everlog.runtime.agent_runner.AgentRunner`."""
+
+    words: Sequence[WordPair] = ()
+
+    def __init__(self, cycle: CycleTime) -> None:
+        self._cycle = cycle
+        self._sessions: tuple[Transferring, ...] = ()
+
+    def add(self, session: Transferring) -> None:
+        """Transfer a session from the next cycle on. The conductor calls it."""
+        self._sessions = (*self._sessions, session)
+
+    def remove(self, session: Transferring) -> None:
+        """Forget a session, which has given itself back. The conductor calls it."""
+        self._sessions = tuple(one for one in self._sessions if one is not session)
+
+    def do_work(self, now_ns: int, now_ms: int = 0) -> int:
+        """Run one cycle. Returns the amount of work done."""
+        self._cycle.measure(now_ns)
+        done = 0
+        for session in self._sessions:
+            done += session.transfer()
+        return done
+
+    def quiet_until(self) -> int:
+        """It needs every cycle."""
+        return BUSY
+
+    def sockets(self) -> Sequence[int]:
+        """It has none."""
+        return ()
+
+    def resume(self) -> None:
+        """Nothing needs to be caught up after a pause."""
+
+    def close(self) -> None:
+        """Transfer nothing any more; the conductor ends the sessions."""
+        self._sessions = ()
