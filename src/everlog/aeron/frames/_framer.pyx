@@ -131,6 +131,7 @@ cdef enum:
     BLOCK_BYTES = 262144        # most bytes of a log that are read before they are written: they stay in the cache
     CHUNK_BYTES = 65536         # bytes of a block that are copied before their headers are checked
     OBJECTS_AHEAD = 16          # payloads of a list that are prefetched
+    FRAMES_AHEAD = 6            # headers of a log that are prefetched
     NOT_TAKEN = 0
     TAKEN = 1
     SLOW_PATH = -1
@@ -702,6 +703,8 @@ cdef class Framer:
             frame = block + at
             length = acquire_i32(frame)
             aligned = align32(length)
+            if at + FRAMES_AHEAD * aligned < room:  # messages are often of one length: their headers are in another
+                everlog_prefetch(frame + FRAMES_AHEAD * aligned)  # processor's cache
             kind = <uint32_t>(everlog_load64(frame) >> 8 * DATA_HEADER_TYPE)
             if (
                 length < HEADER or aligned > room - at or kind > TYPE_DATA
