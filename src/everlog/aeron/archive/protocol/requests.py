@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, ClassVar
 
-from everlog.aeron.messages import Bytes, Data, Flag, Int32, Int64, Message, Number, Text
+from everlog.aeron.messages import Bytes, Flag, Int32, Int64, Message, Number, Since, Text
 
 NULL_VALUE = -1
 """No id, position or token."""
@@ -43,7 +43,7 @@ class Connect(Message):
     template_id: ClassVar[int] = 2
     correlation_id: Int64
     response_stream_id: Int32
-    version: Annotated[int, Number("i", since=2)] = 0
+    version: Annotated[Int32, Since(2)] = 0
     response_channel: Text = ""
 
 
@@ -83,8 +83,8 @@ class Replay(SessionRequest):
     position: Int64
     length: Int64
     replay_stream_id: Int32
-    file_io_max_length: Annotated[int, Number("i", since=7)] = NULL_INT
-    replay_token: Annotated[int, Number("q", since=10)] = NULL_VALUE
+    file_io_max_length: Annotated[Int32, Since(7)] = NULL_INT
+    replay_token: Annotated[Int64, Since(10)] = NULL_VALUE
     replay_channel: Text = ""
 
 
@@ -201,8 +201,8 @@ class BoundedReplay(SessionRequest):
     length: Int64
     limit_counter_id: Int32
     replay_stream_id: Int32
-    file_io_max_length: Annotated[int, Number("i", since=7)] = NULL_INT
-    replay_token: Annotated[int, Number("q", since=10)] = NULL_VALUE
+    file_io_max_length: Annotated[Int32, Since(7)] = NULL_INT
+    replay_token: Annotated[Int64, Since(10)] = NULL_VALUE
     replay_channel: Text = ""
 
 
@@ -295,7 +295,7 @@ class AuthConnect(Message):
     version: Int32
     response_channel: Text
     encoded_credentials: Bytes
-    client_info: Annotated[str, Data("ascii", since=12)] = ""
+    client_info: Annotated[Text, Since(12)] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,13 +369,13 @@ class Replicate2(SessionRequest):
     channel_tag_id: Int64
     subscription_tag_id: Int64
     source_control_stream_id: Int32
-    file_io_max_length: Annotated[int, Number("i", since=7)] = NULL_INT
-    replication_session_id: Annotated[int, Number("i", since=8)] = NULL_INT
+    file_io_max_length: Annotated[Int32, Since(7)] = NULL_INT
+    replication_session_id: Annotated[Int32, Since(8)] = NULL_INT
     source_control_channel: Text = ""
     live_destination: Text = ""
     replication_channel: Text = ""
-    encoded_credentials: Annotated[bytes, Data(None, since=8)] = b""
-    source_response_channel: Annotated[str, Data("ascii", since=10)] = ""
+    encoded_credentials: Annotated[Bytes, Since(8)] = b""
+    source_response_channel: Annotated[Text, Since(10)] = ""
 
 
 @dataclass(frozen=True, slots=True)

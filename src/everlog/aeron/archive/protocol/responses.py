@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Annotated, ClassVar
 
 from everlog.aeron.archive.recording.events import RecordingSignal
-from everlog.aeron.messages import Bytes, Int32, Int64, Message, Number, Text
+from everlog.aeron.messages import Bytes, Int32, Int64, Message, Number, Since, Text
 
 
 class ResponseCode(IntEnum):
@@ -32,7 +32,7 @@ class ControlResponse(Message):
     correlation_id: Int64
     relevant_id: Int64
     code: Code
-    version: Annotated[int, Number("i", since=4)] = 0
+    version: Annotated[Int32, Since(4)] = 0
     error_message: Text = ""
 
 

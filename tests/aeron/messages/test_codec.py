@@ -15,13 +15,13 @@ from everlog.aeron.messages import (
     HEADER_LENGTH,
     MAX_DATA_BYTES,
     Bytes,
-    Data,
     Flag,
     Int32,
     Int64,
     Message,
     MessageCodec,
     Number,
+    Since,
     Text,
     block_of,
 )
@@ -43,11 +43,11 @@ class Order(Message):
     number: Int64
     colour: Annotated[Colour, Number("i", kind=Colour)]
     urgent: Flag
-    weight: Annotated[int, Number("i", since=2)] = -1
-    price: Annotated[int, Number("q", since=5)] = -2
+    weight: Annotated[Int32, Since(2)] = -1
+    price: Annotated[Int64, Since(5)] = -2
     name: Text = ""
-    note: Annotated[str, Data("ascii", since=3)] = "none"
-    secret: Annotated[bytes, Data(None, since=5)] = b"none"
+    note: Annotated[Text, Since(3)] = "none"
+    secret: Annotated[Bytes, Since(5)] = b"none"
 
 
 @dataclass(frozen=True, slots=True)
