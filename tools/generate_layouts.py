@@ -1,9 +1,10 @@
 """Write what is derived from the declared layouts: tables in ``docs/formats``, offsets that compiled code includes.
 
 ``python tools/generate_layouts.py [FAMILY...]`` writes; ``--check`` only compares and exits 1 when a file is stale. For
-each family with a ``layouts.py`` (or more, such as ``command_layouts.py``) there are two files:
+each family with a ``layouts.py`` (or more, such as ``wire_layouts.py``) there are two files:
 ``docs/formats/FAMILY.md`` and ``src/everlog/FAMILY/_layouts.pxi``. The second is an anonymous ``cdef enum`` with
-``NAME_SIZE`` and ``NAME_FIELD`` (offset) for each layout, such as ``JLOG_HEADER_LENGTH``.
+``NAME_SIZE`` and ``NAME_FIELD`` (offset) for each layout, such as ``JLOG_HEADER_LENGTH``. A family with protocols has
+``docs/formats/FAMILY-messages.md``, too.
 """
 
 from __future__ import annotations
@@ -20,12 +21,27 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 sys.path.insert(0, str(SOURCE))
 
+from everlog.aeron.messages import Message, block_of  # noqa: E402
+from everlog.fields import Block, Enumeration, Field  # noqa: E402
 from everlog.layout import Layout  # noqa: E402
 
 TITLES = {"aeron": "Aeron", "jlog": "JLog", "nats_streaming": "NATS Streaming"}
 """Family folder to the name of its page."""
 INTRODUCTIONS = frozenset({"everlog.aeron.layouts"})
 """Modules whose docstring begins their family's page, where the family has several."""
+_SBE = "SBE schema {SCHEMA_ID}; version {SCHEMA_VERSION} is written. Each message follows an SBE message header."
+PROTOCOLS = {
+    "aeron": (
+        ("Archive", "everlog.aeron.archive.protocol.codec", _SBE),
+        (
+            "Media driver",
+            "everlog.aeron.transport.protocol.commands",
+            "Commands (types from 0x01) and events (from 0xf01). The header of the buffer's record has the type. The\n"
+            "length before a text is signed, and at a multiple of 4 bytes from the message's start.",
+        ),
+    )
+}
+"""The protocols of a family: title, the module with its ``MESSAGES``, and an introduction with names of the module."""
 GENERATED = "Generated from everlog.{}'s layouts by tools/generate_layouts.py. Do not edit."
 
 
@@ -101,6 +117,66 @@ def section(layout: type[Layout]) -> str:
     )
 
 
+def messages_page(family: str) -> str:
+    """The Markdown page of a family's protocols."""
+    parts = [
+        f"# {TITLES.get(family, family)}: messages",
+        f"<!-- {GENERATED.format(family)} -->",
+        "Numbers are little-endian and make up a message's block. Groups follow it, then texts and bytes, each after its\n"
+        "length (32 bits). `since` is the schema version that added a field.",
+    ]
+    for title, name, introduction in PROTOCOLS[family]:
+        module = importlib.import_module(name)
+        parts += [f"## {title}", introduction.format(**vars(module))]
+        parts += [message_section(kind) for kind in module.MESSAGES]
+    return "\n\n".join(parts) + "\n"
+
+
+def message_section(kind: type[Message]) -> str:
+    """One message: heading, meaning, and the tables of its fields and of its groups' entries."""
+    block = block_of(kind)
+    type_id = getattr(kind, "type_id", None)
+    number = f"template {kind.template_id}" if type_id is None else f"type {type_id:#04x}"
+    source = getattr(kind, "source", "")
+    lines = [f"### {kind.__name__}: {number}", "", plain(inspect.cleandoc(kind.__doc__ or "")), ""]
+    lines += [f"A block of {block.size} bytes.{following(block)}{f' Source: {source}.' if source else ''}"]
+    lines += field_table(block)
+    for group in block.groups:
+        lines += ["", f"Each entry of `{group.name}`: {group.block.size} bytes.{following(group.block)}"]
+        lines += field_table(group.block)
+    return "\n".join(lines)
+
+
+def following(block: Block) -> str:
+    """The sentence that names what follows a block."""
+    names = [
+        f"`{part.name}`" + (f" (since {part.since})" if part.since else "") for part in (*block.groups, *block.var_data)
+    ]
+    return f" Followed by {', '.join(names)}." if names else ""
+
+
+def field_table(block: Block) -> list[str]:
+    """The lines of a table of a block's fields."""
+    fields = [field for _, field in block.fields()]
+    if not fields:
+        return []
+    rows = [
+        f"| {f.offset} | {f.size} | {f.type_name} | `{f.name}` | {f.since or ''} | {cell(meaning(f))} |" for f in fields
+    ]
+    return ["", "| offset | size | type | name | since | meaning |", "| ---: | ---: | --- | --- | --- | --- |", *rows]
+
+
+def meaning(field: Field) -> str:
+    """A field's meaning, and the names of its values."""
+    names = field.labels.names.items() if isinstance(field.labels, Enumeration) else ()
+    return "; ".join(part for part in (field.doc, ", ".join(f"{value} {name}" for value, name in names)) if part)
+
+
+def plain(text: str) -> str:
+    """A docstring without roles: ``:class:`~a.b.C``` -> ```C```."""
+    return re.sub(r":\w+:`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
+
+
 def cell(text: str) -> str:
     """Text that fits a table cell."""
     return " ".join(text.replace("|", "\\|").split())
@@ -114,6 +190,8 @@ def outputs(families: Iterable[str]) -> dict[Path, str]:
         if layouts:
             found[ROOT / "docs" / "formats" / f"{family}.md"] = page(family, text, layouts)
             found[SOURCE / "everlog" / family / "_layouts.pxi"] = constants(family, layouts)
+        if family in PROTOCOLS:
+            found[ROOT / "docs" / "formats" / f"{family}-messages.md"] = messages_page(family)
     return found
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import dataclass
+from enum import IntEnum
 from types import ModuleType
+from typing import Annotated, ClassVar
 
 import pytest
 
 import tests
+from everlog.aeron.messages import Int64, Message, Number, Since, Text, UInt8
 from everlog.layout import Layout, fixed_bytes, gap, u16, u32
 
 ROOT = tests.ROOT
@@ -33,6 +37,31 @@ class HTTPFrameV2(Layout, size=12, title="A frame", source="made up", var_data=(
     reserved = gap(2, 2)
     length: int = u32(4)
     name: bytes = fixed_bytes(8, 4)
+
+
+class Colour(IntEnum):
+    """For this test."""
+
+    RED = 0
+    BLUE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel(Message):
+    """An entry of a group."""
+
+    size: Annotated[UInt8, "in inches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Car(Message):
+    """A car, not a :class:`~everlog.made.up.Train`."""
+
+    template_id: ClassVar[int] = 5
+    number: Int64
+    colour: Annotated[Colour, Number("i", kind=Colour), "of the body", Since(3)] = Colour.RED
+    wheels: tuple[Wheel, ...] = ()
+    owner: Annotated[Text, Since(4)] = ""
 
 
 def test_generated_files_are_up_to_date() -> None:
@@ -62,3 +91,12 @@ def test_a_table_shows_offset_size_type_name_and_meaning(tool: ModuleType) -> No
     assert "| 2 | 2 | -[2] | (gap) |  |" in text
     assert "| 8 | 4 | bytes[4] | `name` |  |" in text
     assert "12 bytes, little-endian. Followed by `channel`. Source: made up." in text
+
+
+def test_a_messages_tables_show_versions_names_and_groups(tool: ModuleType) -> None:
+    text = tool.message_section(Car)
+    assert text.startswith("### Car: template 5\n\nA car, not a `Train`.\n")
+    assert "A block of 12 bytes. Followed by `wheels`, `owner` (since 4)." in text
+    assert "| 8 | 4 | i32 | `colour` | 3 | of the body; 0 RED, 7 BLUE |" in text
+    assert "Each entry of `wheels`: 1 bytes." in text
+    assert "| 0 | 1 | u8 | `size` |  | in inches |" in text

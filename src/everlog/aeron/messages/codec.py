@@ -21,9 +21,8 @@ class MessageCodec:
     def __init__(self, schema_id: int, version: int, kinds: Iterable[type[Message]]) -> None:
         self.schema_id = schema_id
         self.version = version
-        self.kinds = tuple(kinds)
         self._bodies = BodyCodec(version)
-        self._by_id = {kind.template_id: kind for kind in self.kinds}
+        self._by_id = {kind.template_id: kind for kind in kinds}
 
     def encode(self, message: Message) -> bytes:
         """Encode a message with its header. Raises what :meth:`BodyCodec.encode` raises."""

@@ -24,7 +24,7 @@ from everlog.aeron.transport.protocol.commands import (
     AddPublication,
     AddSubscription,
     ClientClose,
-    Message,
+    DriverMessage,
     OnAvailableImage,
     OnExclusivePublicationReady,
     OnPublicationReady,
@@ -73,8 +73,8 @@ class ScriptedDriver:
             "/scripted",
         )
         self.logs: dict[str, LogMemory] = {}
-        self.answers: dict[type[Message], Callable[[Any], None]] = {}
-        self.said: list[Message] = []
+        self.answers: dict[type[DriverMessage], Callable[[Any], None]] = {}
+        self.said: list[DriverMessage] = []
         """All commands, in order."""
         self.is_alive = True
         self.beat()
@@ -110,14 +110,14 @@ class ScriptedDriver:
             if answer is not None:
                 answer(command)
 
-    def heard(self) -> list[Message]:
+    def heard(self) -> list[DriverMessage]:
         """What clients said since the last call."""
-        new: list[Message] = []
+        new: list[DriverMessage] = []
         self.ring.read(lambda type_id, data: new.append(decode_command(type_id, data)), 100)
         self.said += new
         return new
 
-    def tell(self, event: Message) -> None:
+    def tell(self, event: DriverMessage) -> None:
         """To all clients."""
         self.broadcast.transmit(*encode(event))
 
@@ -210,7 +210,7 @@ class LiveDriver:
         self._thread.start()
         return self.scripted
 
-    def await_close(self) -> Message | None:
+    def await_close(self) -> DriverMessage | None:
         """What a client said last, once that is that it closes; 5 seconds at most."""
         said, deadline = self.scripted.said, time.monotonic() + 5
         while not (said and isinstance(said[-1], ClientClose)) and time.monotonic() < deadline:

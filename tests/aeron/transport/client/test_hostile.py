@@ -11,7 +11,7 @@ import pytest
 from everlog.aeron import Aeron
 from everlog.aeron.transport.format.layouts import CounterMetaData, RingBufferTrailer
 from everlog.aeron.transport.protocol.commands import (
-    Message,
+    DriverMessage,
     OnAvailableImage,
     OnClientTimeout,
     OnCounterReady,
@@ -34,11 +34,11 @@ IDS = (0, 1, 2, 3, 4, 5, 6, -1, 1 << 40, -(1 << 63))
 COUNTERS = (0, 1, 2, -1, 63, 64, 1 << 30, -(1 << 31))
 
 
-def any_event(chance: random.Random) -> Message:
+def any_event(chance: random.Random) -> DriverMessage:
     """One whose numbers are often those that count."""
     one, two, counter = chance.choice(IDS), chance.choice(IDS), chance.choice(COUNTERS)
     log = chance.choice(("log", "", "gone", "x" * 300))
-    kinds: tuple[Message, ...] = (
+    kinds: tuple[DriverMessage, ...] = (
         OnError(one, chance.choice((0, 1, 4, 11, 99, -5)), "words"),
         OnAvailableImage(one, SESSION_ID, 10, two, counter, log, "somewhere"),
         OnUnavailableImage(one, two, 10, "aeron:ipc"),

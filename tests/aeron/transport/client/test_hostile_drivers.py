@@ -19,7 +19,7 @@ import pytest
 from everlog.aeron.transport.client.appending.appenders import BufferClaim
 from everlog.aeron.transport.client.images.image_reader import FragmentAssembler, MessageColumns
 from everlog.aeron.transport.protocol import commands as c
-from everlog.aeron.transport.protocol.command_messages import Message
+from everlog.aeron.transport.protocol.command_messages import DriverMessage
 from everlog.errors import EverlogError
 from everlog.kernel.memory import Memory
 from everlog.testing.series import Series
@@ -75,10 +75,10 @@ class Attack:
         """An id that is known, or any number."""
         return self.draw.choice(self.ids) if self.draw.random() < 0.5 else self.draw.choice(LONG_NUMBERS)
 
-    def event(self) -> Message:
+    def event(self) -> DriverMessage:
         """One that can be encoded; what it says is another matter."""
         draw = self.draw
-        kind: type[Message] = draw.choice(c.Event.__args__)
+        kind: type[DriverMessage] = draw.choice(c.Event.__args__)
         values: list[object] = []
         for field in fields(kind):
             if field.name == "log_file_name":

@@ -16,7 +16,7 @@ from dataclasses import fields
 import pytest
 
 from everlog.aeron.transport.protocol import commands as c
-from everlog.aeron.transport.protocol.command_messages import Message
+from everlog.aeron.transport.protocol.command_messages import DriverMessage
 from everlog.errors import CorruptData, DataLost, EverlogError
 from everlog.kernel.memory import Memory
 from everlog.testing.series import Series
@@ -102,7 +102,7 @@ class Attack:
     def text(self) -> str:
         return self.draw.choice(["", "a", "label", "x" * 381, "\u00fc", "y" * 2000])
 
-    def command(self) -> Message:
+    def command(self) -> DriverMessage:
         """An encodable command with arbitrary values."""
         draw = self.draw
         kind = draw.choice(KINDS)
@@ -120,7 +120,7 @@ class Attack:
                 values.append(10 if draw.random() < 0.8 else draw.choice(NUMBERS))
             else:
                 values.append(self.number())
-        message: Message = kind(*values)
+        message: DriverMessage = kind(*values)
         self.ids = [*self.ids[-30:], message.correlation_id]  # type: ignore[attr-defined]
         return message
 

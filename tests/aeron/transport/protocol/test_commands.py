@@ -10,11 +10,11 @@ import tarfile
 import pytest
 
 import tests
-from everlog.aeron.transport.format.command_layouts import ImageReadyEvent
+from everlog.aeron.messages import block_of
 from everlog.aeron.transport.format.layouts import BroadcastTrailer, CncMetaData
 from everlog.aeron.transport.memory.broadcast import TRAILER_LENGTH, BroadcastReceiver
 from everlog.aeron.transport.protocol import commands as c
-from everlog.aeron.transport.protocol.command_messages import Message
+from everlog.aeron.transport.protocol.command_messages import DriverMessage
 from everlog.errors import CorruptData, UnknownMessage, UsageError
 from everlog.kernel.memory import Memory
 
@@ -27,7 +27,7 @@ def text(data: bytes) -> bytes:
 
 IDS = struct.pack("<qq", 11, 12)
 CHANNEL = "aeron:ipc"
-COMMANDS: list[tuple[Message, int, bytes]] = [
+COMMANDS: list[tuple[DriverMessage, int, bytes]] = [
     (c.AddPublication(11, 12, -5, CHANNEL), 1, IDS + struct.pack("<i", -5) + text(b"aeron:ipc")),
     (c.RemovePublication(11, 12, 7), 2, IDS + struct.pack("<qq", 7, 0)),
     (c.RemovePublication(11, 12, 7, True), 2, IDS + struct.pack("<qq", 7, 1)),
@@ -59,7 +59,7 @@ COMMANDS: list[tuple[Message, int, bytes]] = [
 ]
 V4 = bytes([10, 1, 2, 3]) + bytes(12)
 V6 = bytes(15) + b"\1"
-EVENTS: list[tuple[Message, int, bytes]] = [
+EVENTS: list[tuple[DriverMessage, int, bytes]] = [
     (c.OnError(12, 7, "no"), 0xF01, struct.pack("<qi", 12, 7) + text(b"no")),
     (
         c.OnAvailableImage(12, 77, 5, 13, 9, "/log", "10.1.2.3:4"),
@@ -104,7 +104,7 @@ EVENTS: list[tuple[Message, int, bytes]] = [
 
 @pytest.mark.parametrize(("message", "type_id", "data"), COMMANDS, ids=lambda v: type(v).__name__)
 def test_a_command_is_its_struct_and_what_follows_at_multiples_of_four(
-    message: Message, type_id: int, data: bytes
+    message: DriverMessage, type_id: int, data: bytes
 ) -> None:
     assert c.encode(message) == (type_id, data)
     assert c.decode_command(type_id, data) == message
@@ -114,7 +114,7 @@ def test_a_command_is_its_struct_and_what_follows_at_multiples_of_four(
 
 @pytest.mark.parametrize(("message", "type_id", "data"), EVENTS, ids=lambda v: type(v).__name__)
 def test_an_event_is_its_struct_and_what_follows_at_multiples_of_four(
-    message: Message, type_id: int, data: bytes
+    message: DriverMessage, type_id: int, data: bytes
 ) -> None:
     assert c.encode(message) == (type_id, data)
     assert c.decode_event(type_id, data) == message
@@ -130,7 +130,7 @@ def test_an_old_clients_remove_publication_has_no_flags() -> None:
 
 
 @pytest.mark.parametrize(("message", "type_id", "data"), COMMANDS + EVENTS, ids=lambda v: type(v).__name__)
-def test_data_that_was_cut_is_refused(message: Message, type_id: int, data: bytes) -> None:
+def test_data_that_was_cut_is_refused(message: DriverMessage, type_id: int, data: bytes) -> None:
     decode = c.decode_event if type_id > 0xF00 else c.decode_command
     least = 24 if isinstance(message, c.RemovePublication) else len(data)
     for length in range(least):
@@ -195,7 +195,7 @@ def test_random_bytes_are_a_message_or_are_refused(seed: int) -> None:
 
 
 UDP = "aeron:udp?endpoint=localhost:1"
-FLYWEIGHTS: list[Message] = [
+FLYWEIGHTS: list[DriverMessage] = [
     c.AddPublication(11, 12, -5, CHANNEL),
     c.AddExclusivePublication(11, 12, -5, CHANNEL),
     c.RemovePublication(11, 12, 7, True),
@@ -264,7 +264,7 @@ def test_the_events_of_a_java_driver_decode_and_encode_to_the_same_bytes() -> No
         found = c.encode(event)
         if isinstance(event, c.OnAvailableImage):
             # Behind the first text Java leaves what its buffer held before.
-            end = ImageReadyEvent.size + 4 + len(event.log_file_name)
+            end = block_of(c.OnAvailableImage).size + 4 + len(event.log_file_name)
             data = data[:end] + bytes(-end % 4) + data[end + -end % 4 :]
         assert found == (type_id, data)
     kinds = {type(event).__name__ for event in events}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from everlog.aeron.archive.protocol.recording_events import EVENTS
 from everlog.aeron.archive.protocol.requests import REQUESTS
 from everlog.aeron.archive.protocol.responses import RESPONSES
-from everlog.aeron.messages import MessageCodec
+from everlog.aeron.messages import Message, MessageCodec
 
 SCHEMA_ID = 101
 SCHEMA_VERSION = 13
@@ -17,6 +17,7 @@ understand each other."""
 VERSION_WITH_ARCHIVE_ID = 1 << 16 | 11 << 8
 """The first version of an archive that can be asked for its id."""
 
-CODEC = MessageCodec(SCHEMA_ID, SCHEMA_VERSION, (*REQUESTS, *RESPONSES, *EVENTS))
+MESSAGES: tuple[type[Message], ...] = (*REQUESTS, *RESPONSES, *EVENTS)
+CODEC = MessageCodec(SCHEMA_ID, SCHEMA_VERSION, MESSAGES)
 encode = CODEC.encode
 decode = CODEC.decode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everlog.layout import Layout, fixed_bytes, gap, i32, i64, u8
+from everlog.layout import Layout, fixed_bytes, gap, i32, i64, u8, u16
 
 
 class CncMetaData(Layout, size=128, title="cnc.dat: metadata", source="CncFileDescriptor"):
@@ -47,6 +47,26 @@ class BroadcastTrailer(
     tail_counter: int = i64(8)
     latest_counter: int = i64(16)
     _padding = gap(24, 104)
+
+
+class RecordHeader(
+    Layout, size=8, title="cnc.dat: record header", source="Agrona, RecordDescriptor of ring buffer and broadcast"
+):
+    """Precedes each command in the to-driver buffer and each event in the to-clients buffer. Records begin at multiples
+    of 8 bytes."""
+
+    length: int = i32(0, "including this header; to-driver: 0 or negative while a client writes it")
+    type_id: int = i32(4, "of a command or event; -1: padding up to the buffer's end")
+
+
+class ReceiverAddress(
+    Layout, size=20, title="Publication error: the receiver's address", source="PublicationErrorFrameFlyweight"
+):
+    """Part of the event that a receiver reported an error to a publication."""
+
+    address_type: int = u16(0, "1 IPv4, 2 IPv6")
+    port: int = u16(2)
+    address: bytes = fixed_bytes(4, 16, "in network order; IPv4 uses the first 4 bytes")
 
 
 class CounterMetaData(Layout, size=512, title="cnc.dat: a counter's metadata", source="Agrona, CountersReader"):

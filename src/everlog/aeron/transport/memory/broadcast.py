@@ -13,8 +13,7 @@ acquire order.
 from __future__ import annotations
 
 from everlog.aeron.frames.constants import align, is_power_of_two
-from everlog.aeron.transport.format.command_layouts import RecordHeader
-from everlog.aeron.transport.format.layouts import BroadcastTrailer
+from everlog.aeron.transport.format.layouts import BroadcastTrailer, RecordHeader
 from everlog.errors import CorruptData, DataLost, UsageError
 from everlog.kernel.memory import Memory
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from everlog.aeron.frames.constants import align, is_power_of_two
-from everlog.aeron.transport.format.command_layouts import RecordHeader
-from everlog.aeron.transport.format.layouts import RingBufferTrailer
+from everlog.aeron.transport.format.layouts import RecordHeader, RingBufferTrailer
 from everlog.errors import CorruptData, UsageError
 from everlog.kernel.memory import Memory
 

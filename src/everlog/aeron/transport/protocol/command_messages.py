@@ -1,51 +1,55 @@
 """Commands of clients to a media driver and its events to them, as values. Source: ControlProtocolEvents and the
-flyweights named by each layout in :mod:`everlog.aeron.transport.format.command_layouts`.
+flyweight that each class names.
+
+They have no header of their own: the record in the buffer has the type. Texts (ASCII) and bytes follow the numbers,
+each after its length (int32), which is at a multiple of 4 bytes from the message's start.
 :mod:`everlog.aeron.transport.protocol.commands` encodes and decodes them."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from everlog.aeron.transport.format import command_layouts as layouts
-from everlog.errors import CorruptData
-from everlog.layout import Layout
+from everlog.aeron.messages import Bytes, Composite, Int32, Int64, Message, Number, Text
+from everlog.aeron.transport.format.layouts import ReceiverAddress
 
 _REVOKE = 1
 _IPV4, _IPV6 = 1, 2
 _IPV4_BYTES = 4
 
 
+def _is_revoke(flags: int) -> bool:
+    return bool(flags & _REVOKE)
+
+
+def _read_address(fields: ReceiverAddress) -> tuple[str, int]:
+    if fields.address_type not in (_IPV4, _IPV6):
+        raise ValueError(f"address type {fields.address_type}")
+    is_4 = fields.address_type == _IPV4
+    family, data = (socket.AF_INET, fields.address[:_IPV4_BYTES]) if is_4 else (socket.AF_INET6, fields.address)
+    return socket.inet_ntop(family, data), fields.port
+
+
+def _write_address(address: tuple[str, int]) -> bytes:
+    host, port = address
+    family, kind = (socket.AF_INET6, _IPV6) if ":" in host else (socket.AF_INET, _IPV4)
+    return ReceiverAddress.pack(address_type=kind, port=port, address=socket.inet_pton(family, host))
+
+
 @dataclass(frozen=True, slots=True)
-class Message:
-    """Base of commands and events. A message's fields are those of its layout, in order, followed by its texts
-    (``str``, ASCII; other characters become ``?``) and bytes."""
+class DriverMessage(Message):
+    """Base of commands and events. ``source`` is Aeron's class for the message."""
 
     type_id: ClassVar[int]
-    layout: ClassVar[type[Layout]]
-
-    def fixed(self) -> Iterable[Any]:
-        """The values of the layout's fields."""
-        return (getattr(self, field.name) for field in self.layout.fields)
-
-    @classmethod
-    def decoded(cls, fixed: tuple[Any, ...], variable: list[Any]) -> Self:
-        """Make a message from the values of the layout's fields and of the texts and bytes after them."""
-        return cls(*fixed, *variable)
-
-    @classmethod
-    def layout_of(cls, length: int) -> type[Layout]:
-        """The layout of a message of ``length`` bytes; some old messages are shorter."""
-        return cls.layout
+    source: ClassVar[str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Correlated(Message):
-    layout: ClassVar[type[Layout]] = layouts.CorrelatedCommand
-    client_id: int
-    correlation_id: int
+class _Correlated(DriverMessage):
+    source: ClassVar[str] = "CorrelatedMessageFlyweight"
+    client_id: Int64
+    correlation_id: Annotated[Int64, "a number of the to-driver buffer's counter; the response repeats it"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,9 @@ class AddPublication(_Correlated):
     """Add a publication, shared with all clients that add the same channel and stream."""
 
     type_id: ClassVar[int] = 0x01
-    layout: ClassVar[type[Layout]] = layouts.PublicationCommand
-    stream_id: int
-    channel: str
+    source: ClassVar[str] = "PublicationMessageFlyweight"
+    stream_id: Int32
+    channel: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +67,9 @@ class RemovePublication(_Correlated):
     """Remove a publication. With ``revoke`` it ends immediately, and subscribers lose what they have not read."""
 
     type_id: ClassVar[int] = 0x02
-    layout: ClassVar[type[Layout]] = layouts.RemovePublicationCommand
-    registration_id: int
-    revoke: bool = False
-
-    def fixed(self) -> Iterable[Any]:
-        return self.client_id, self.correlation_id, self.registration_id, _REVOKE if self.revoke else 0
-
-    @classmethod
-    def decoded(cls, fixed: tuple[Any, ...], variable: list[Any]) -> Self:
-        client_id, correlation_id, registration_id, *flags = fixed
-        return cls(client_id, correlation_id, registration_id, any(flag & _REVOKE for flag in flags))
-
-    @classmethod
-    def layout_of(cls, length: int) -> type[Layout]:
-        return cls.layout if length >= cls.layout.size else layouts.RemoveCommand
+    source: ClassVar[str] = "RemovePublicationFlyweight"
+    registration_id: Int64
+    revoke: Annotated[bool, Number("q", kind=_is_revoke), "flags: 1 revokes; old clients omit them"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +84,10 @@ class AddSubscription(_Correlated):
     """Subscribe to a stream of a channel."""
 
     type_id: ClassVar[int] = 0x04
-    layout: ClassVar[type[Layout]] = layouts.SubscriptionCommand
-    registration_correlation_id: int
-    stream_id: int
-    channel: str
+    source: ClassVar[str] = "SubscriptionMessageFlyweight"
+    registration_correlation_id: Annotated[Int64, "-1"]
+    stream_id: Int32
+    channel: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,8 @@ class RemoveSubscription(_Correlated):
     """Remove a subscription."""
 
     type_id: ClassVar[int] = 0x05
-    layout: ClassVar[type[Layout]] = layouts.RemoveCommand
-    registration_id: int
+    source: ClassVar[str] = "RemoveMessageFlyweight"
+    registration_id: Annotated[Int64, "of the resource to remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +111,9 @@ class AddDestination(_Correlated):
     """Add a destination to a multi-destination publication."""
 
     type_id: ClassVar[int] = 0x07
-    layout: ClassVar[type[Layout]] = layouts.DestinationCommand
-    registration_correlation_id: int
-    channel: str
+    source: ClassVar[str] = "DestinationMessageFlyweight"
+    registration_correlation_id: Annotated[Int64, "of the publication or subscription"]
+    channel: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +128,10 @@ class AddCounter(_Correlated):
     """Add a counter that exists as long as its client."""
 
     type_id: ClassVar[int] = 0x09
-    layout: ClassVar[type[Layout]] = layouts.CounterCommand
-    counter_type_id: int
-    key: bytes
-    label: str
+    source: ClassVar[str] = "CounterMessageFlyweight"
+    counter_type_id: Int32
+    key: Bytes
+    label: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +167,8 @@ class TerminateDriver(_Correlated):
     """Terminate the driver, if its termination validator accepts ``token``."""
 
     type_id: ClassVar[int] = 0x0E
-    layout: ClassVar[type[Layout]] = layouts.TerminateCommand
-    token: bytes
+    source: ClassVar[str] = "TerminateDriverFlyweight"
+    token: Bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +176,11 @@ class AddStaticCounter(_Correlated):
     """Create or find a counter that outlives its client."""
 
     type_id: ClassVar[int] = 0x0F
-    layout: ClassVar[type[Layout]] = layouts.StaticCounterCommand
-    registration_id: int
-    counter_type_id: int
-    key: bytes
-    label: str
+    source: ClassVar[str] = "StaticCounterMessageFlyweight"
+    registration_id: Annotated[Int64, "chosen by the client; with the type it identifies the counter"]
+    counter_type_id: Int32
+    key: Bytes
+    label: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +188,10 @@ class RejectImage(_Correlated):
     """Reject an image: its publisher is notified with ``reason``."""
 
     type_id: ClassVar[int] = 0x10
-    layout: ClassVar[type[Layout]] = layouts.RejectImageCommand
-    image_correlation_id: int
-    position: int
-    reason: str
+    source: ClassVar[str] = "RejectImageFlyweight"
+    image_correlation_id: Int64
+    position: Annotated[Int64, "the client's position in the image"]
+    reason: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +199,9 @@ class RemoveDestinationById(_Correlated):
     """Remove a destination of a multi-destination publication by its registration id."""
 
     type_id: ClassVar[int] = 0x11
-    layout: ClassVar[type[Layout]] = layouts.DestinationByIdCommand
-    resource_registration_id: int
-    destination_registration_id: int
+    source: ClassVar[str] = "DestinationByIdMessageFlyweight"
+    resource_registration_id: Annotated[Int64, "of the publication or subscription"]
+    destination_registration_id: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,71 +209,71 @@ class GetNextAvailableSessionId(_Correlated):
     """Request a session id that is free for a stream."""
 
     type_id: ClassVar[int] = 0x12
-    layout: ClassVar[type[Layout]] = layouts.SessionIdCommand
-    stream_id: int
+    source: ClassVar[str] = "GetNextAvailableSessionIdMessageFlyweight"
+    stream_id: Int32
 
 
 @dataclass(frozen=True, slots=True)
-class OnError(Message):
+class OnError(DriverMessage):
     """A command was refused. ``error_code`` is an :class:`~everlog.aeron.transport.format.error_codes.ErrorCode`, or a
     number of a later release."""
 
     type_id: ClassVar[int] = 0xF01
-    layout: ClassVar[type[Layout]] = layouts.ErrorEvent
-    correlation_id: int
-    error_code: int
-    message: str
+    source: ClassVar[str] = "ErrorResponseFlyweight"
+    correlation_id: Annotated[Int64, "of the command; for a failed endpoint: its status indicator"]
+    error_code: Int32
+    message: Text
 
 
 @dataclass(frozen=True, slots=True)
-class OnAvailableImage(Message):
+class OnAvailableImage(DriverMessage):
     """A subscription has a new image."""
 
     type_id: ClassVar[int] = 0xF02
-    layout: ClassVar[type[Layout]] = layouts.ImageReadyEvent
-    correlation_id: int
-    session_id: int
-    stream_id: int
-    subscription_registration_id: int
-    subscriber_position_id: int
-    log_file_name: str
-    source_identity: str
+    source: ClassVar[str] = "ImageBuffersReadyFlyweight"
+    correlation_id: Annotated[Int64, "of the image"]
+    session_id: Int32
+    stream_id: Int32
+    subscription_registration_id: Int64
+    subscriber_position_id: Annotated[Int32, "counter"]
+    log_file_name: Text
+    source_identity: Text
 
 
 @dataclass(frozen=True, slots=True)
-class OnPublicationReady(Message):
+class OnPublicationReady(DriverMessage):
     """A publication was added."""
 
     type_id: ClassVar[int] = 0xF03
-    layout: ClassVar[type[Layout]] = layouts.PublicationReadyEvent
-    correlation_id: int
-    registration_id: int
-    session_id: int
-    stream_id: int
-    position_limit_counter_id: int
-    channel_status_id: int
-    log_file_name: str
+    source: ClassVar[str] = "PublicationBuffersReadyFlyweight"
+    correlation_id: Annotated[Int64, "of the command"]
+    registration_id: Annotated[Int64, "of the first command that added this publication; names its log buffer"]
+    session_id: Int32
+    stream_id: Int32
+    position_limit_counter_id: Int32
+    channel_status_id: Annotated[Int32, "counter; -1: none, as for IPC"]
+    log_file_name: Text
 
 
 @dataclass(frozen=True, slots=True)
-class OnOperationSuccess(Message):
+class OnOperationSuccess(DriverMessage):
     """A command without an event of its own succeeded."""
 
     type_id: ClassVar[int] = 0xF04
-    layout: ClassVar[type[Layout]] = layouts.OperationSucceededEvent
-    correlation_id: int
+    source: ClassVar[str] = "OperationSucceededFlyweight"
+    correlation_id: Annotated[Int64, "of the command"]
 
 
 @dataclass(frozen=True, slots=True)
-class OnUnavailableImage(Message):
+class OnUnavailableImage(DriverMessage):
     """An image of a subscription is gone."""
 
     type_id: ClassVar[int] = 0xF05
-    layout: ClassVar[type[Layout]] = layouts.ImageEvent
-    correlation_id: int
-    subscription_registration_id: int
-    stream_id: int
-    channel: str
+    source: ClassVar[str] = "ImageMessageFlyweight"
+    correlation_id: Annotated[Int64, "of the image"]
+    subscription_registration_id: Int64
+    stream_id: Int32
+    channel: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,23 +284,23 @@ class OnExclusivePublicationReady(OnPublicationReady):
 
 
 @dataclass(frozen=True, slots=True)
-class OnSubscriptionReady(Message):
+class OnSubscriptionReady(DriverMessage):
     """A subscription was added."""
 
     type_id: ClassVar[int] = 0xF07
-    layout: ClassVar[type[Layout]] = layouts.SubscriptionReadyEvent
-    correlation_id: int
-    channel_status_id: int
+    source: ClassVar[str] = "SubscriptionReadyFlyweight"
+    correlation_id: Annotated[Int64, "of the command"]
+    channel_status_id: Annotated[Int32, "counter; -1: none, as for IPC"]
 
 
 @dataclass(frozen=True, slots=True)
-class OnCounterReady(Message):
+class OnCounterReady(DriverMessage):
     """A counter was added."""
 
     type_id: ClassVar[int] = 0xF08
-    layout: ClassVar[type[Layout]] = layouts.CounterEvent
-    correlation_id: int
-    counter_id: int
+    source: ClassVar[str] = "CounterUpdateFlyweight, StaticCounterFlyweight"
+    correlation_id: Annotated[Int64, "of the command: the counter's registration id"]
+    counter_id: Int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,12 +311,12 @@ class OnUnavailableCounter(OnCounterReady):
 
 
 @dataclass(frozen=True, slots=True)
-class OnClientTimeout(Message):
+class OnClientTimeout(DriverMessage):
     """The client timed out; the driver has freed its resources."""
 
     type_id: ClassVar[int] = 0xF0A
-    layout: ClassVar[type[Layout]] = layouts.ClientTimeoutEvent
-    client_id: int
+    source: ClassVar[str] = "ClientTimeoutFlyweight"
+    client_id: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,55 +327,28 @@ class OnStaticCounter(OnCounterReady):
 
 
 @dataclass(frozen=True, slots=True)
-class OnPublicationError(Message):
+class OnPublicationError(DriverMessage):
     """A receiver reported an error to a publication. ``address`` is the receiver's ``(host, port)``; the host is a
     numeric IPv4 or IPv6 address."""
 
     type_id: ClassVar[int] = 0xF0C
-    layout: ClassVar[type[Layout]] = layouts.PublicationErrorEvent
-    registration_id: int
-    destination_registration_id: int
-    session_id: int
-    stream_id: int
-    receiver_id: int
-    group_tag: int
-    address: tuple[str, int]
-    error_code: int
-    message: str
-
-    def fixed(self) -> Iterable[Any]:
-        host, port = self.address
-        family, kind = (socket.AF_INET6, _IPV6) if ":" in host else (socket.AF_INET, _IPV4)
-        ids = (getattr(self, field.name) for field in fields(self)[:6])
-        return *ids, kind, port, socket.inet_pton(family, host), self.error_code
-
-    @classmethod
-    def decoded(cls, fixed: tuple[Any, ...], variable: list[Any]) -> Self:
-        registration_id, destination_registration_id, session_id, stream_id, *ids = fixed
-        receiver_id, group_tag, kind, port, address, error_code = ids
-        if kind not in (_IPV4, _IPV6):
-            raise CorruptData("OnPublicationError", found=f"address type {kind}", expected=f"{_IPV4} or {_IPV6}")
-        is_4 = kind == _IPV4
-        family = socket.AF_INET if is_4 else socket.AF_INET6
-        host = socket.inet_ntop(family, address[:_IPV4_BYTES] if is_4 else address)
-        return cls(
-            registration_id,
-            destination_registration_id,
-            session_id,
-            stream_id,
-            receiver_id,
-            group_tag,
-            (host, port),
-            error_code,
-            variable[0],
-        )
+    source: ClassVar[str] = "PublicationErrorFrameFlyweight"
+    registration_id: Annotated[Int64, "of the publication"]
+    destination_registration_id: Int64
+    session_id: Int32
+    stream_id: Int32
+    receiver_id: Int64
+    group_tag: Int64
+    address: Annotated[tuple[str, int], Composite(ReceiverAddress, _read_address, _write_address)]
+    error_code: Int32
+    message: Text
 
 
 @dataclass(frozen=True, slots=True)
-class OnNextAvailableSessionId(Message):
+class OnNextAvailableSessionId(DriverMessage):
     """The requested session id."""
 
     type_id: ClassVar[int] = 0xF0D
-    layout: ClassVar[type[Layout]] = layouts.SessionIdEvent
-    correlation_id: int
-    session_id: int
+    source: ClassVar[str] = "NextAvailableSessionIdFlyweight"
+    correlation_id: Annotated[Int64, "of the command"]
+    session_id: Int32

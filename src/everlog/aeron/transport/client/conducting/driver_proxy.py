@@ -6,7 +6,7 @@ from collections import deque
 from contextlib import suppress
 
 from everlog.aeron.transport.memory.ring_buffer import ManyToOneRingBuffer
-from everlog.aeron.transport.protocol.commands import Message, encode
+from everlog.aeron.transport.protocol.commands import DriverMessage, encode
 from everlog.errors import CorruptData, LimitExceeded
 
 
@@ -16,7 +16,7 @@ class DriverProxy:
 
     def __init__(self, ring: ManyToOneRingBuffer) -> None:
         self._ring = ring
-        self._unsent: deque[Message] = deque()
+        self._unsent: deque[DriverMessage] = deque()
         self.client_id = ring.next_correlation_id()
         self.has_sent = False
         """Whether a command was sent: only then does the driver know this client."""
@@ -30,7 +30,7 @@ class DriverProxy:
         """Take a correlation id, unique among all clients of this driver."""
         return self._ring.next_correlation_id()
 
-    def send(self, command: Message) -> None:
+    def send(self, command: DriverMessage) -> None:
         """Send a command now. Raises :class:`LimitExceeded` if unread commands fill the buffer, :class:`UsageError` if
         the command is too long (for example a channel of 100 kB), :class:`CorruptData` if the buffer is damaged."""
         type_id, data = encode(command)
@@ -43,7 +43,7 @@ class DriverProxy:
                 hint="the driver is stopped or overloaded; try again",
             )
 
-    def send_or_queue(self, command: Message) -> None:
+    def send_or_queue(self, command: DriverMessage) -> None:
         """Send a command now or, if the buffer is full, with the next :meth:`flush`, before any later one. Never
         raises: :meth:`flush` reports a damaged buffer."""
         self._unsent.append(command)

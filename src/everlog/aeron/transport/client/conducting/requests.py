@@ -8,7 +8,7 @@ from typing import Any
 
 from everlog.aeron.transport.client.conducting.driver_proxy import DriverProxy
 from everlog.aeron.transport.client.registration import Registration, Waiter
-from everlog.aeron.transport.protocol.commands import Message
+from everlog.aeron.transport.protocol.commands import DriverMessage
 from everlog.errors import CorruptData, EverlogError
 
 
@@ -17,9 +17,9 @@ class _Pending:
     """A registration, the function that makes its result from an event, and the command that undoes it."""
 
     registration: Registration[Any]
-    answers: tuple[type[Message], ...]
+    answers: tuple[type[DriverMessage], ...]
     make: Callable[[Any], Any]
-    undo: Callable[[int, int], Message] | None
+    undo: Callable[[int, int], DriverMessage] | None
 
 
 class Requests:
@@ -33,11 +33,11 @@ class Requests:
 
     def request(
         self,
-        command: Callable[[int], Message],
+        command: Callable[[int], DriverMessage],
         what: str,
-        answers: tuple[type[Message], ...],
+        answers: tuple[type[DriverMessage], ...],
         make: Callable[[Any], Any],
-        undo: Callable[[int, int], Message] | None = None,
+        undo: Callable[[int, int], DriverMessage] | None = None,
     ) -> Registration[Any]:
         """Send ``command(correlation_id)``. ``answers`` are the events that grant it; ``make`` turns one into the
         result; ``undo(correlation_id, registration_id)`` is the command that gives back what was granted. Raises
@@ -48,7 +48,7 @@ class Requests:
         self._pending[new] = _Pending(registration, answers, make, undo)
         return registration
 
-    def send(self, command: Callable[[int], Message]) -> None:
+    def send(self, command: Callable[[int], DriverMessage]) -> None:
         """Send a command whose answer is ignored; later if the buffer is full."""
         if not self._is_ended:
             self._proxy.send_or_queue(command(self._proxy.next_correlation_id()))
