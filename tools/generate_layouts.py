@@ -122,8 +122,8 @@ def messages_page(family: str) -> str:
     parts = [
         f"# {TITLES.get(family, family)}: messages",
         f"<!-- {GENERATED.format(family)} -->",
-        "Numbers are little-endian and make up a message's block. Groups follow it, then texts and bytes, each after its\n"
-        "length (32 bits). `since` is the schema version that added a field.",
+        "Numbers are little-endian and make up a message's block. Groups follow it, then texts and bytes, each after\n"
+        "its length (32 bits). `since` is the schema version that added a field.",
     ]
     for title, name, introduction in PROTOCOLS[family]:
         module = importlib.import_module(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from everlog.aeron.messages import block_of
 from everlog.aeron.transport.driver.commands.command_errors import CommandRefused
 from everlog.aeron.transport.memory.broadcast import BroadcastTransmitter
 from everlog.aeron.transport.protocol import commands
@@ -23,7 +22,8 @@ class ClientProxy:
 
     def on_error(self, correlation_id: int, error: CommandRefused) -> None:
         """Report a refused command. A text that is too long is cut."""
-        room = self._transmitter.max_message_length - block_of(commands.OnError).size
+        _, without_text = commands.encode(commands.OnError(correlation_id, error.code, ""))
+        room = self._transmitter.max_message_length - len(without_text)
         self.transmit(commands.OnError(correlation_id, error.code, error.text[:room]))
 
     def operation_succeeded(self, correlation_id: int) -> None:
