@@ -16,12 +16,13 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 sys.path.insert(0, str(SOURCE))
 
-from everlog.aeron.messages import Message, block_of  # noqa: E402
+from everlog.aeron.messages import block_of  # noqa: E402
 from everlog.fields import Block, Enumeration, Field  # noqa: E402
 from everlog.layout import Layout  # noqa: E402
 
@@ -39,6 +40,7 @@ PROTOCOLS = {
             "Commands (types from 0x01) and events (from 0xf01). The header of the buffer's record has the type. The\n"
             "length before a text is signed, and at a multiple of 4 bytes from the message's start.",
         ),
+        ("Cluster", "everlog.aeron.cluster.protocol.codec", _SBE),
     )
 }
 """The protocols of a family: title, the module with its ``MESSAGES``, and an introduction with names of the module."""
@@ -132,11 +134,10 @@ def messages_page(family: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def message_section(kind: type[Message]) -> str:
+def message_section(kind: Any) -> str:
     """One message: heading, meaning, and the tables of its fields and of its groups' entries."""
     block = block_of(kind)
-    type_id = getattr(kind, "type_id", None)
-    number = f"template {kind.template_id}" if type_id is None else f"type {type_id:#04x}"
+    number = f"template {kind.template_id}" if hasattr(kind, "template_id") else f"type {kind.type_id:#04x}"
     source = getattr(kind, "source", "")
     lines = [f"### {kind.__name__}: {number}", "", plain(inspect.cleandoc(kind.__doc__ or "")), ""]
     lines += [f"A block of {block.size} bytes.{following(block)}{f' Source: {source}.' if source else ''}"]

@@ -63,14 +63,9 @@ def texts(*names: str) -> tuple[VarData, ...]:
     return tuple(VarData(name, Field(0, "I", name="length"), 4, "ascii") for name in names)
 
 
-def data(name: str) -> VarData:
-    """Bytes after a struct, preceded by their length as in :func:`texts`."""
-    return VarData(name, Field(0, "I", name="length"), 4)
-
-
 class Layout:
     """Base of all layouts. A struct has ``size`` bytes; ``var_data`` names the length-prefixed texts that follow an SBE
-    block (or holds what :func:`data` returns)."""
+    block."""
 
     size: ClassVar[int]
     title: ClassVar[str]
@@ -90,11 +85,11 @@ class Layout:
         size: int,
         source: str,
         title: str = "",
-        var_data: tuple[str | VarData, ...] = (),
+        var_data: tuple[str, ...] = (),
         big_endian: bool = False,
     ) -> None:
         cls.size, cls.source, cls.title = size, source, title or cls.__name__
-        cls.var_data = tuple(part if isinstance(part, VarData) else texts(part)[0] for part in var_data)
+        cls.var_data = texts(*var_data)
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
         declared.sort(key=lambda pair: pair[1].offset)
         at, index, formats, fields = 0, 0, [], []

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from everlog.aeron.cluster.format.layouts import CandidateTerm, ClusterMarkHeader, NodeStateFrame, NodeStateHeader
-from everlog.aeron.cluster.format.messages import encode_message
+from everlog.aeron.cluster.format.messages import TYPES
 from everlog.aeron.cluster.format.recording_log import SNAPSHOT, encode_entry
+from everlog.aeron.cluster.protocol.codec import SCHEMA_ID, SCHEMA_VERSION
 from everlog.aeron.layouts import CatalogHeader, DataHeader, DescriptorHeader, RecordingDescriptor, SbeMessageHeader
 
 TERM_LENGTH = 65_536
 MTU = 1408
 T0 = 1_700_000_000_000
 MEMBER = {"member_id": 3, "cluster_id": 7}
+
+
+def raw_message(kind: str, texts: tuple[bytes, ...] = (), payload: bytes = b"", **fields: int) -> bytes:
+    """A message of any numbers, also of those that have no value; fields that are not named are 0. ``texts`` is its
+    variable-length data, ``payload`` follows a session message's header."""
+    item = next(each for each in TYPES if each.kind == kind)
+    places = {field.name: field for _, field in item.block.fields()}
+    block = bytearray(item.block.size)
+    for name, number in fields.items():
+        struct.pack_into("<" + places[name].code, block, places[name].offset, number)
+    head = SbeMessageHeader.pack(
+        block_length=len(block), template_id=item.template_id, schema_id=SCHEMA_ID, version=SCHEMA_VERSION
+    )
+    return head + block + b"".join(len(text).to_bytes(4, "little") + text for text in texts) + payload
 
 
 @dataclass
@@ -93,7 +109,7 @@ def node_state_of(term: int, position: int) -> bytes:
 
 def new_term(term: int, position: int, base: int, leader: int = 3) -> bytes:
     """Its message is 56 bytes long: the frame 96."""
-    return encode_message(
+    return raw_message(
         "new-leadership-term",
         leadership_term_id=term,
         log_position=position + 96,
@@ -104,7 +120,7 @@ def new_term(term: int, position: int, base: int, leader: int = 3) -> bytes:
 
 
 def session_message(term: int, payload: bytes, time: int = T0) -> bytes:
-    return encode_message(
+    return raw_message(
         "session-message", leadership_term_id=term, cluster_session_id=9, timestamp=time + term, payload=payload
     )
 
@@ -113,11 +129,11 @@ def snapshot_of(recording_id: int, type_id: int, position: int, term: int, state
     """A marker, a timer, a marker, and what a service wrote."""
     recording = Recording(recording_id, stream_id=106)
     marks = [
-        encode_message("snapshot-marker", type_id=type_id, log_position=position, leadership_term_id=term, mark=mark)
+        raw_message("snapshot-marker", type_id=type_id, log_position=position, leadership_term_id=term, mark=mark)
         for mark in (0, 2)
     ]
     recording.add(marks[0])
-    recording.add(encode_message("scheduled-timer", correlation_id=1, deadline=T0))
+    recording.add(raw_message("scheduled-timer", correlation_id=1, deadline=T0))
     recording.add(marks[1])
     if state:
         recording.add(state)

@@ -17,7 +17,7 @@ import everlog
 from everlog.aeron.cluster.folder import scanning
 from everlog.aeron.cluster.format import decode_twin, messages
 from everlog.aeron.cluster.format.mark_file import read_cluster_mark
-from everlog.aeron.cluster.format.messages import TYPES, encode_message
+from everlog.aeron.cluster.format.messages import TYPES
 from everlog.aeron.cluster.format.node_state_file import read_node_state
 from everlog.aeron.cluster.format.recording_log import (
     SNAPSHOT,
@@ -31,7 +31,7 @@ from everlog.core.report import Fault
 from everlog.errors import CorruptData, UnsupportedVersion
 from everlog.testing.contract import Subject, check_store
 from everlog.testing.series import Series
-from tests.aeron.cluster.cluster_folder import Node, mark_of, node_state_of
+from tests.aeron.cluster.cluster_folder import Node, mark_of, node_state_of, raw_message
 
 Unpack = Callable[[str], Path]
 compiled = importlib.import_module("everlog.aeron.cluster.format._decode")
@@ -180,14 +180,13 @@ def random_messages(count: int, seed: int) -> list[bytes]:
     for _ in range(count):
         item = generator.choice(TYPES)
         fields = {}
-        for member in item.layout.fields:
-            if not member.is_gap:
-                bits = 8 * member.size - 1
-                fields[member.name] = generator.choice([0, 1, 2, -1, -(1 << bits), (1 << bits) - 1, 1795268829062])
-                fields[member.name] = max(-(1 << bits), min(fields[member.name], (1 << bits) - 1))
-        texts = tuple(generator.randbytes(generator.randrange(20)) for _ in item.layout.var_data)
+        for _, member in item.block.fields():
+            bits = 8 * member.size - 1
+            fields[member.name] = generator.choice([0, 1, 2, -1, -(1 << bits), (1 << bits) - 1, 1795268829062])
+            fields[member.name] = max(-(1 << bits), min(fields[member.name], (1 << bits) - 1))
+        texts = tuple(generator.randbytes(generator.randrange(20)) for _ in item.block.var_data)
         payload = generator.randbytes(generator.randrange(90)) if item.kind == "session-message" else b""
-        data = bytearray(encode_message(item.kind, texts, payload, **fields))
+        data = bytearray(raw_message(item.kind, texts, payload, **fields))
         dice = generator.random()
         if dice < 0.2:
             del data[generator.randrange(len(data)) :]
@@ -250,13 +249,13 @@ def test_a_longer_block_of_a_newer_writer_is_stepped_over(decoder: type) -> None
 
 @pytest.mark.parametrize("decoder", [compiled.Decoder, decode_twin.Decoder])
 def test_a_time_that_nanoseconds_can_not_hold_is_null(decoder: type) -> None:
-    message = encode_message("timer", leadership_term_id=1, correlation_id=2, timestamp=1 << 62)
+    message = raw_message("timer", leadership_term_id=1, correlation_id=2, timestamp=1 << 62)
     assert decoded(message, decoder)["timestamp_ns"] is None
     assert decoded(message, decoder, 1)["timestamp_ns"] == 1 << 62
 
 
 def test_a_message_cut_at_every_byte_is_undecodable_or_none_of_the_clusters() -> None:
-    message = encode_message("session-open", (b"aeron:ipc", b"me"), cluster_session_id=3, timestamp=1)
+    message = raw_message("session-open", (b"aeron:ipc", b"me"), cluster_session_id=3, timestamp=1)
     for cut in range(len(message)):
         assert decoded(message[:cut])["kind"] == b"undecodable"
     assert decoded(message)["kind"] == b"session-open"

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import tests
-from everlog.aeron.cluster.format.messages import encode_message
 from everlog.cli.cluster.java_map import java_map_order
 from tests.aeron.archive.described import write_marks
 from tests.aeron.cluster import cluster_folder
@@ -115,7 +114,7 @@ def own_snapshot(folder: Path, *messages: bytes) -> Path:
 
 
 def marker(mark: int, **fields: int) -> bytes:
-    return encode_message("snapshot-marker", **{"type_id": 1, "log_position": 1216, "mark": mark, **fields})
+    return cluster_folder.raw_message("snapshot-marker", **{"type_id": 1, "log_position": 1216, "mark": mark, **fields})
 
 
 @pytest.mark.parametrize(
@@ -215,7 +214,7 @@ def test_members_are_those_that_the_log_names(call: Call, node: Node) -> None:
 
 def test_members_of_an_older_version_are_those_that_its_snapshot_lists(call: Call, tmp_path: Path) -> None:
     listed = b"0,a:1,b:2|3,c:1,d:2|none|" + b"9" * 5000 + b",e:1|-1,f:1"
-    members = encode_message("cluster-members", (listed,))
+    members = cluster_folder.raw_message("cluster-members", (listed,))
     folder = own_snapshot(tmp_path, marker(0), members, marker(2))
     code, lines, _ = call("cluster", folder, "list-members")
     assert (code, lines[0]) == (

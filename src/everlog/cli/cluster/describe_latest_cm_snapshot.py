@@ -10,8 +10,9 @@ import click
 
 from everlog.aeron.cluster.folder.scanning import RawMessage, raw_messages
 from everlog.aeron.cluster.folder.snapshot import snapshot_stream
-from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE_TYPE, SCHEMA_ID, Message, decode_message, fields_json
+from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE_TYPE, MessageFields, decode_fields, fields_json
 from everlog.aeron.cluster.format.recording_log import Entry
+from everlog.aeron.cluster.protocol.codec import SCHEMA_ID
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.frames.constants import HEADER_LENGTH
 from everlog.aeron.layouts import SbeMessageHeader
@@ -62,7 +63,7 @@ def describe_latest_cm_snapshot(node: Node, as_json: bool) -> int:
     return faults.exit_code
 
 
-def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterator[tuple[RawMessage, Message]]:
+def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterator[tuple[RawMessage, MessageFields]]:
     """A snapshot's messages up to the end marker. Messages of unknown templates are skipped with a note, as a node
     skips them. Raises :class:`CorruptData` for a snapshot that a node would refuse to load."""
     stream = snapshot_stream(entry.recording_id)
@@ -72,7 +73,7 @@ def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterat
         return
     is_begun = False
     for raw in raw_messages(store.folder.place.storage, context.archive, on_fault=faults):
-        message = decode_message(raw.data, stream)
+        message = decode_fields(raw.data, stream)
         if message is None:
             header = SbeMessageHeader.unpack_from(raw.data)
             if header.schema_id != SCHEMA_ID:
@@ -88,7 +89,7 @@ def _messages(store: ClusterStore, entry: Entry, faults: FaultPrinter) -> Iterat
             return
 
 
-def _check_marker(message: Message, stream: str, position: int, is_begun: bool) -> None:
+def _check_marker(message: MessageFields, stream: str, position: int, is_begun: bool) -> None:
     fields, expected = message.fields, ""
     mark, unit = fields["mark"], fields["time_unit"]
     if fields["type_id"] != CONSENSUS_MODULE_TYPE:
@@ -104,7 +105,7 @@ def _check_marker(message: Message, stream: str, position: int, is_begun: bool) 
         raise CorruptData(stream, offset=position, found=found, expected=expected)
 
 
-def _lines(store: ClusterStore, entry: Entry, raw: RawMessage, message: Message) -> Iterator[str]:
+def _lines(store: ClusterStore, entry: Entry, raw: RawMessage, message: MessageFields) -> Iterator[str]:
     """A message as the original prints it."""
     fields = message.fields
     if message.kind == "snapshot-marker":

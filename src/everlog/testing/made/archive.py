@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from everlog.aeron.archive.format.segments import segment_name
-from everlog.aeron.cluster.format.messages import encode_message
 from everlog.aeron.cluster.format.recording_log import SNAPSHOT, TERM, encode_entry
+from everlog.aeron.cluster.protocol.codec import encode
+from everlog.aeron.cluster.protocol.log import NewLeadershipTermEvent
+from everlog.aeron.cluster.protocol.snapshot import SnapshotMarker
+from everlog.aeron.cluster.protocol.values import ClusterTimeUnit, SnapshotMark
 from everlog.aeron.frames.constants import NULL_POSITION, TYPE_DATA, TYPE_PADDING, UNFRAGMENTED, align
 from everlog.aeron.layouts import CatalogHeader, DataHeader, DescriptorHeader, RecordingDescriptor
 
@@ -141,19 +144,13 @@ def _entry(recording_id: int, term: int, position: int, service_id: int | None =
 def _term_begun(term: int) -> bytes:
     """Return the first message of a term."""
     base = term * TERM_LENGTH
-    return encode_message(
-        "new-leadership-term",
-        leadership_term_id=term,
-        log_position=base + _TERM_FRAME_BYTES,
-        timestamp=TIME_MS,
-        term_base_log_position=base,
-        leader_member_id=0,
-    )
+    end = base + _TERM_FRAME_BYTES
+    return encode(NewLeadershipTermEvent(term, end, TIME_MS, base, 0, 0, ClusterTimeUnit.MILLIS))
 
 
 def _markers(type_id: int, position: int, term: int) -> list[bytes]:
     """Return the messages of an empty snapshot: its begin and end marks."""
     return [
-        encode_message("snapshot-marker", type_id=type_id, log_position=position, leadership_term_id=term, mark=mark)
-        for mark in (0, 2)
+        encode(SnapshotMarker(type_id, position, term, 0, mark, ClusterTimeUnit.MILLIS))
+        for mark in (SnapshotMark.BEGIN, SnapshotMark.END)
     ]

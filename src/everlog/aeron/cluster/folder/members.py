@@ -9,7 +9,9 @@ from everlog.aeron.cluster.folder.node import NodeFolder
 from everlog.aeron.cluster.folder.scanning import LOG, raw_messages
 from everlog.aeron.cluster.folder.snapshot import snapshot_stream
 from everlog.aeron.cluster.folder.state import leader_of
-from everlog.aeron.cluster.format.messages import decode_message
+from everlog.aeron.cluster.protocol.codec import decode_known
+from everlog.aeron.cluster.protocol.snapshot import ClusterMembers, SnapshotMarker
+from everlog.aeron.cluster.protocol.values import SnapshotMark
 
 MAX_ID_DIGITS = 10
 """Member IDs have 32 bits."""
@@ -60,11 +62,11 @@ def _read_snapshot(node: NodeFolder, members: Members, stream: str) -> None:
     if context is None or node.place is None:
         return
     for raw in raw_messages(node.place.storage, context.archive, on_fault=lambda fault: None):
-        message = decode_message(raw.data)
-        if message is None or message.fields.get("mark") == "END":
+        message = decode_known(raw.data)
+        if message is None or (isinstance(message, SnapshotMarker) and message.mark is SnapshotMark.END):
             return
-        if message.kind == "cluster-members":
-            members.endpoints |= parse_members(message.fields["cluster_members"])
+        if isinstance(message, ClusterMembers):
+            members.endpoints |= parse_members(message.cluster_members)
             members.is_complete = True
             return
 

@@ -4,7 +4,6 @@ archive."""
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from everlog.aeron.archive.folder.archive import ArchiveFolder
 from everlog.aeron.archive.folder.recordings import Recording
@@ -16,7 +15,7 @@ from everlog.aeron.cluster.folder.scanning import (
 )
 from everlog.aeron.cluster.folder.snapshot import SnapshotContent, read_content, snapshot_entries
 from everlog.aeron.cluster.format.mark_file import MARK_NAME, ClusterMark, load_mark, service_mark_names
-from everlog.aeron.cluster.format.messages import UNIT_NS, decode_message
+from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, CONSENSUS_MODULE_TYPE, UNIT_NS
 from everlog.aeron.cluster.format.node_state_file import NODE_STATE_NAME, NodeState, read_node_state
 from everlog.aeron.cluster.format.recording_log import (
     RECORDING_LOG_NAME,
@@ -25,7 +24,12 @@ from everlog.aeron.cluster.format.recording_log import (
     RecordingLog,
     read_recording_log,
 )
+from everlog.aeron.cluster.protocol.codec import decode_known
+from everlog.aeron.cluster.protocol.log import NewLeadershipTermEvent
+from everlog.aeron.cluster.protocol.snapshot import SnapshotMarker
+from everlog.aeron.cluster.protocol.values import ClusterTimeUnit, SnapshotMark
 from everlog.aeron.family_options import ReadChecksum
+from everlog.aeron.messages import Message
 from everlog.core.files.storage import Storage
 from everlog.core.report import Fault
 from everlog.errors import EverlogError, UnknownStream
@@ -111,18 +115,15 @@ class NodeFolder:
         archive = self.archive
         for recording in list(archive.recordings().values())[:MAX_PROBED] if archive is not None else []:
             message = self._first_message(recording)
-            if message is None:
-                continue
-            kind, fields = message
-            if kind == "new-leadership-term":
+            if isinstance(message, NewLeadershipTermEvent):
                 log = recording.recording_id
-            elif kind == "snapshot-marker" and fields.get("mark") == "BEGIN":
-                service_id = -1 if fields["type_id"] == 1 else 0
-                position, term = fields["log_position"], fields["leadership_term_id"]
+            elif isinstance(message, SnapshotMarker) and message.mark is SnapshotMark.BEGIN:
+                service_id = CONSENSUS_MODULE if message.type_id == CONSENSUS_MODULE_TYPE else 0
+                position, term = message.log_position, message.leadership_term_id
                 snapshots.append(Entry(recording.recording_id, term, 0, position, 0, service_id, SNAPSHOT, True, 0, 0))
         return log, snapshots
 
-    def _first_message(self, recording: Recording) -> tuple[str, dict[str, Any]] | None:
+    def _first_message(self, recording: Recording) -> Message | None:
         archive = self.archive
         assert archive is not None
         if recording.is_deleted or archive.is_purged(recording):
@@ -130,10 +131,9 @@ class NodeFolder:
         try:
             context = archive.scan_context(recording)
             raw = next(raw_messages(archive.storage, context, on_fault=_pass, max_rows=1), None)
-            message = None if raw is None else decode_message(raw.data)
+            return None if raw is None else decode_known(raw.data)
         except EverlogError:
             return None
-        return None if message is None else (message.kind, message.fields)
 
     @cached_property
     def log_recording_id(self) -> int | None:
@@ -209,12 +209,12 @@ class NodeFolder:
         try:
             context = archive.scan_context(recording)
             raw = next(raw_messages(archive.storage, context, start, on_fault=_pass, max_rows=1), None)
-            message = None if raw is None else decode_message(raw.data)
+            message = None if raw is None else decode_known(raw.data)
         except EverlogError:
             return None
-        if message is None or message.kind != "new-leadership-term":
+        if not isinstance(message, NewLeadershipTermEvent):
             return None
-        return UNIT_NS.get(message.fields["time_unit"] or "MILLIS")
+        return UNIT_NS[(message.time_unit or ClusterTimeUnit.MILLIS).name]
 
     def missing(self, stream: str) -> Fault:
         """Make the fault for a missing recording of a stream, or a missing archive."""

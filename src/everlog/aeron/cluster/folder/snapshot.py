@@ -8,12 +8,11 @@ ServiceSnapshotLoader, ConsensusModuleSnapshotAdapter.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.scan import ScanContext
 from everlog.aeron.cluster.folder.scanning import raw_messages
-from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, UNIT_NS, Message, decode_message
+from everlog.aeron.cluster.format.messages import CONSENSUS_MODULE, UNIT_NS, MessageFields, decode_fields
 from everlog.aeron.cluster.format.recording_log import STANDBY_SNAPSHOT, TERM, Entry
 from everlog.aeron.frames.position import FOREVER
 from everlog.core.files.storage import Storage
@@ -65,12 +64,11 @@ class SnapshotContent:
     """The cluster's part of one recording. ``begin`` and ``end`` are its markers; the service's own state begins at
     ``state_position``, after the end marker."""
 
-    begin: Message | None = None
-    end: Message | None = None
+    begin: MessageFields | None = None
+    end: MessageFields | None = None
     state_position: int = FOREVER
     message_count: int = 0
     problem: str = ""
-    sessions: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def unit_ns(self) -> int | None:
@@ -94,20 +92,18 @@ def read_content(storage: Storage, context: ScanContext) -> SnapshotContent:
             elif mark == "END":
                 content.end = message
                 return content
-            elif message.kind in ("client-session", "cluster-session"):
-                content.sessions.append(message.fields)
     except EverlogError as error:
         content.problem = str(error)
     content.problem = content.problem or "no end marker"
     return content
 
 
-def _messages(storage: Storage, context: ScanContext, content: SnapshotContent) -> Iterator[Message | None]:
+def _messages(storage: Storage, context: ScanContext, content: SnapshotContent) -> Iterator[MessageFields | None]:
     for raw in raw_messages(storage, context, on_fault=lambda fault: None):
         content.message_count += 1
         if content.message_count > MAX_CLUSTER_MESSAGES:
             return
-        message = decode_message(raw.data)
+        message = decode_fields(raw.data)
         if message is None and content.begin is None:
             content.problem = "a message of another schema in place of the begin marker"
             return

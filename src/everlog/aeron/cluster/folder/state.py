@@ -12,8 +12,9 @@ from everlog.aeron.cluster.folder.recovery_plan import RecoveryPlan, plan_recove
 from everlog.aeron.cluster.folder.scanning import LOG, MessageContext, raw_messages
 from everlog.aeron.cluster.folder.snapshot import complete_sets
 from everlog.aeron.cluster.format.mark_file import ClusterMark, load_mark
-from everlog.aeron.cluster.format.messages import decode_message
 from everlog.aeron.cluster.format.recording_log import Entry
+from everlog.aeron.cluster.protocol.codec import decode_known
+from everlog.aeron.cluster.protocol.log import NewLeadershipTermEvent
 from everlog.aeron.mark_file import now_ms
 from everlog.errors import EverlogError
 
@@ -52,13 +53,10 @@ def leader_of(node: NodeFolder, entry: Entry, context: MessageContext | None = N
     start = max(entry.term_base_log_position, context.archive.segments.start_position)
     storage = node.place.storage
     raw = next(raw_messages(storage, context.archive, start, on_fault=lambda fault: None, max_rows=1), None)
-    message = None if raw is None else decode_message(raw.data)
-    if message is None or message.kind != "new-leadership-term":
+    message = None if raw is None else decode_known(raw.data)
+    if not isinstance(message, NewLeadershipTermEvent) or message.leadership_term_id != entry.leadership_term_id:
         return None
-    if message.fields["leadership_term_id"] != entry.leadership_term_id:
-        return None
-    leader: int = message.fields["leader_member_id"]
-    return leader
+    return message.leader_member_id
 
 
 def view_node(node: NodeFolder) -> NodeView:

@@ -11,6 +11,7 @@ import json
 
 from everlog.aeron.cluster.format import decode_twin as _twin
 from everlog.aeron.cluster.format import messages as _messages
+from everlog.aeron.cluster.protocol import codec as _codec
 from everlog.fields import Enumeration
 
 include "everlog/aeron/_layouts.pxi"
@@ -57,7 +58,7 @@ cdef enum:
     COLUMN_SESSION = 2
     NUMBERS = 3
 
-assert SCHEMA_ID == _messages.SCHEMA_ID and len(_messages.KINDS) <= MAX_KINDS
+assert SCHEMA_ID == _codec.SCHEMA_ID and len(_messages.KINDS) <= MAX_KINDS
 assert _messages.SESSION_MESSAGE.template_id == SESSION_TEMPLATE and _messages.KINDS[SESSION_MESSAGE] == "session-message"
 
 _NUMBER_COLUMNS = {"timestamp_ns": COLUMN_TIME, "leadership_term_id": COLUMN_TERM, "cluster_session_id": COLUMN_SESSION}
@@ -136,12 +137,12 @@ cdef class Decoder:
         kind.has_texts = item.has_texts
         kind.field_count = 0
         kind.most = 4
-        for field in item.layout.block.members:
+        for field in item.block.members:
             if field.name in _SOURCES:
                 kind.at[<int>_SOURCES[field.name]] = field.offset
                 continue
             if field.code not in "iq" or kind.field_count == MAX_FIELDS:
-                raise ValueError(f"{item.layout.__name__}.{field.name}: not known to the compiled decoder")
+                raise ValueError(f"{item.block.name}.{field.name}: not known to the compiled decoder")
             text = &kind.field[kind.field_count]
             prefix = self._keep(((", " if kind.field_count else "{") + json.dumps(field.name) + ": ").encode())
             text.prefix, text.prefix_length = prefix, len(prefix)
@@ -153,7 +154,7 @@ cdef class Decoder:
             if isinstance(field.labels, Enumeration):
                 for value, label in field.labels.names.items():
                     if text.label_count == MAX_LABELS:
-                        raise ValueError(f"{item.layout.__name__}.{field.name}: too many names")
+                        raise ValueError(f"{item.block.name}.{field.name}: too many names")
                     data = self._keep(json.dumps(label).encode())
                     text.label_value[text.label_count] = value
                     text.label[text.label_count] = data

@@ -17,7 +17,6 @@ from everlog.aeron.cluster.format.messages import (
     BY_TEMPLATE,
     EXTENSION,
     KINDS,
-    SCHEMA_ID,
     SESSION_MESSAGE,
     STATE,
     TYPES,
@@ -25,6 +24,7 @@ from everlog.aeron.cluster.format.messages import (
     UNKNOWN,
     MessageType,
 )
+from everlog.aeron.cluster.protocol.codec import SCHEMA_ID
 from everlog.errors import CorruptData
 from everlog.layout import Readable
 
@@ -75,7 +75,7 @@ class _Row:
         if is_state:
             return
         try:
-            message = messages.decode_message(data)
+            message = messages.decode_fields(data)
         except CorruptData:
             self.kind = UNDECODABLE
             return
@@ -99,7 +99,7 @@ def fields_text(item: MessageType, data: bytes) -> bytes | None:
     """Return a message's fields as JSON, or ``None`` if it is malformed. The compiled decoder calls it for types with
     variable-length data."""
     try:
-        message = messages.decode_message(data)
+        message = messages.decode_fields(data)
     except CorruptData:
         return None
     assert message is not None, item

@@ -1,7 +1,8 @@
-"""The message types of a cluster's log and snapshots, and decoding of single messages into dictionaries.
+"""The message types of a cluster's log and snapshots, and their fields as plain values, as readers show them: what an
+older writer lacks is ``None``, and so is a null; an enumeration's value is its name, or a number that has none.
 
-:mod:`everlog.aeron.cluster.format.decode` decodes batches into columns. Source: LogAdapter,
-ConsensusModuleSnapshotAdapter, ServiceSnapshotLoader."""
+:mod:`everlog.aeron.cluster.protocol` declares the messages. :mod:`everlog.aeron.cluster.format.decode` decodes batches
+into columns. Source: LogAdapter, ConsensusModuleSnapshotAdapter, ServiceSnapshotLoader."""
 
 from __future__ import annotations
 
@@ -10,15 +11,14 @@ from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
-from everlog.aeron.cluster.format import layouts
+from everlog.aeron.cluster.protocol import log, sessions, snapshot
+from everlog.aeron.cluster.protocol.codec import SCHEMA_ID
 from everlog.aeron.layouts import SbeMessageHeader
+from everlog.aeron.messages import HEADER_LENGTH, Message, block_of
 from everlog.errors import CorruptData
-from everlog.layout import Layout, Readable
+from everlog.fields import Block
+from everlog.layout import Readable
 from everlog.sbe.decode import decode_block
-
-SCHEMA_ID = 111
-SCHEMA_VERSION = 17
-HEADER_BYTES = SbeMessageHeader.size
 
 CONSENSUS_MODULE_TYPE = 1
 SERVICE_TYPE = 2
@@ -33,37 +33,45 @@ COLUMN_FIELDS = ("leadership_term_id", "timestamp", "cluster_session_id")
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """A kind of message, its template ID in schema 111, and its struct."""
+    """A kind of message: the name that readers show, and its declaration."""
 
     kind: str
-    template_id: int
-    layout: type[Layout]
+    message: type[Message]
+
+    @property
+    def template_id(self) -> int:
+        """Its template in the cluster's schema."""
+        return self.message.template_id
+
+    @property
+    def block(self) -> Block:
+        """Its fields."""
+        return block_of(self.message)
 
     @property
     def has_texts(self) -> bool:
         """Whether variable-length data follows the block."""
-        return bool(self.layout.var_data)
+        return bool(self.block.var_data)
 
 
 TYPES = (
-    MessageType("session-message", 1, layouts.SessionMessageHeader),
-    MessageType("timer", 20, layouts.TimerEvent),
-    MessageType("session-open", 21, layouts.SessionOpenEvent),
-    MessageType("session-close", 22, layouts.SessionCloseEvent),
-    MessageType("cluster-action", 23, layouts.ClusterActionRequest),
-    MessageType("new-leadership-term", 24, layouts.NewLeadershipTermEvent),
-    MessageType("membership-change", 25, layouts.MembershipChangeEvent),
-    MessageType("snapshot-marker", 100, layouts.SnapshotMarker),
-    MessageType("client-session", 102, layouts.ClientSession),
-    MessageType("cluster-session", 103, layouts.ClusterSession),
-    MessageType("scheduled-timer", 104, layouts.ScheduledTimer),
-    MessageType("consensus-module", 105, layouts.ConsensusModuleState),
-    MessageType("cluster-members", 106, layouts.ClusterMembers),
-    MessageType("pending-message-tracker", 107, layouts.PendingMessageTracker),
+    MessageType("session-message", sessions.SessionMessageHeader),
+    MessageType("timer", log.TimerEvent),
+    MessageType("session-open", log.SessionOpenEvent),
+    MessageType("session-close", log.SessionCloseEvent),
+    MessageType("cluster-action", log.ClusterActionRequest),
+    MessageType("new-leadership-term", log.NewLeadershipTermEvent),
+    MessageType("membership-change", log.MembershipChangeEvent),
+    MessageType("snapshot-marker", snapshot.SnapshotMarker),
+    MessageType("client-session", snapshot.ClientSession),
+    MessageType("cluster-session", snapshot.ClusterSession),
+    MessageType("scheduled-timer", snapshot.Timer),
+    MessageType("consensus-module", snapshot.ConsensusModule),
+    MessageType("cluster-members", snapshot.ClusterMembers),
+    MessageType("pending-message-tracker", snapshot.PendingMessageTracker),
 )
 SESSION_MESSAGE = TYPES[0]
 BY_TEMPLATE = {item.template_id: item for item in TYPES}
-BY_KIND = {item.kind: item for item in TYPES}
 
 UNKNOWN, EXTENSION, STATE, UNDECODABLE = range(len(TYPES), len(TYPES) + 4)
 """Kinds that are not messages of the cluster's schema: an unknown template, another schema (an extension of the
@@ -72,8 +80,8 @@ KINDS = (*(item.kind for item in TYPES), "unknown", "extension", "state", "undec
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """A decoded message: its kind, its fields by name, its writer's schema version, and the offset after it."""
+class MessageFields:
+    """A message's kind, its fields by name, its writer's schema version, and the offset after it."""
 
     kind: str
     fields: dict[str, Any]
@@ -82,35 +90,23 @@ class Message:
     end: int
 
 
-def decode_message(data: Readable, where: str = "cluster message") -> Message | None:
+def decode_fields(data: Readable, where: str = "cluster message") -> MessageFields | None:
     """Decode the cluster message in ``data``. Returns ``None`` for another schema or template.
 
     A session message's payload starts at ``end``. Raises :class:`CorruptData` if the message is malformed."""
-    if len(data) < HEADER_BYTES:
-        raise CorruptData(where, offset=0, found=f"{len(data)} bytes", expected=f"a header of {HEADER_BYTES} bytes")
+    if len(data) < HEADER_LENGTH:
+        raise CorruptData(where, offset=0, found=f"{len(data)} bytes", expected=f"a header of {HEADER_LENGTH} bytes")
     header = SbeMessageHeader.unpack_from(data)
     kind = BY_TEMPLATE.get(header.template_id)
     if header.schema_id != SCHEMA_ID or kind is None:
         return None
     length = header.block_length
-    fields, end = decode_block(
-        kind.layout.block, data, HEADER_BYTES, len(data), block_length=length, version=header.version, where=where
-    )
-    return Message(kind.kind, fields, header.version, length, end)
+    # The block's length tells which fields there are, whatever the version says.
+    fields, end = decode_block(kind.block, data, HEADER_LENGTH, len(data), block_length=length, where=where)
+    return MessageFields(kind.kind, fields, header.version, length, end)
 
 
-def encode_message(kind: str, texts: tuple[bytes, ...] = (), payload: bytes = b"", **fields: int) -> bytes:
-    """Encode a message of this schema version from raw numbers; absent fields are 0. ``texts`` is its variable-length
-    data, ``payload`` follows a session message's header."""
-    item = BY_KIND[kind]
-    block = item.layout.pack(**fields)
-    head = SbeMessageHeader.pack(
-        block_length=len(block), template_id=item.template_id, schema_id=SCHEMA_ID, version=SCHEMA_VERSION
-    )
-    return head + block + b"".join(len(text).to_bytes(4, "little") + text for text in texts) + payload
-
-
-def fields_json(message: Message) -> str:
+def fields_json(message: MessageFields) -> str:
     """Return the fields that have no own column as a JSON object, with bytes in base64."""
     return json.dumps({k: _plain(v) for k, v in message.fields.items() if k not in COLUMN_FIELDS})
 
