@@ -21,6 +21,7 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.protocol.codec import decode
 from everlog.aeron.archive.protocol.recording_events import RecordingProgressMessage, RecordingStoppedMessage
 from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.counters import RECORDING_POSITION_TYPE_ID
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.transport.driver.media_driver import MediaDriver
@@ -138,9 +139,9 @@ def test_a_recording_over_many_terms_has_the_published_bytes(service: Service) -
     end = publication.position
     assert end > 4 * SEGMENT
     service.until(lambda: service.recordings.recording_position(0) == len(reader.found) == end)
-    counter = service.recordings.position_counter(0)
-    assert counter is not None
-    assert service.publisher.counters.value(counter.counter_id) == end
+    counter_id = service.publisher.counters.find_by_key(RECORDING_POSITION_TYPE_ID, bytes(8))
+    assert counter_id is not None
+    assert service.publisher.counters.value(counter_id) == end
     publication.close()
     service.until(lambda: not service.recordings.is_active(0))
     assert service.signals() == [("START", 0, 0), ("STOP", 0, end)]

@@ -71,7 +71,6 @@ def test_the_position_is_a_counter_that_clients_find_by_its_key() -> None:
     assert counter.key == struct.pack("<qii13sq", 0, SESSION, 13, b"10.0.0.1:5000", 5)
     assert counter.label == "rec-pos: 0 -99 1001 aeron:ipc?alias=a - archiveId=5"
     assert counter.value == 96
-    assert world.service.position_counter(0) is counter
 
 
 def test_each_image_of_a_subscription_is_a_recording() -> None:

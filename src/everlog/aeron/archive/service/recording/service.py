@@ -23,7 +23,6 @@ from everlog.aeron.archive.service.recording.subscriptions import Subscriptions
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.frames.constants import NULL_POSITION
-from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.subscription import Subscription
 
 
@@ -217,11 +216,6 @@ class RecordingService:
         """Like :meth:`recording_position`, but ``None`` for a recording that is not active."""
         session = self._active.session(recording_id)
         return None if session is None else session.recorded_position
-
-    def position_counter(self, recording_id: int) -> Counter | None:
-        """The counter with an active recording's position; it is closed when the recording ends."""
-        session = self._active.session(recording_id)
-        return None if session is None else session.position
 
     # Work
 
