@@ -55,7 +55,7 @@ class Wheel(Message):
 
 @dataclass(frozen=True, slots=True)
 class Car(Message):
-    """A car, not a :class:`~everlog.made.up.Train`."""
+    """A car, not a :class:`~everlog.layout.Layout`."""
 
     template_id: ClassVar[int] = 5
     number: Int64
@@ -95,7 +95,7 @@ def test_a_table_shows_offset_size_type_name_and_meaning(tool: ModuleType) -> No
 
 def test_a_messages_tables_show_versions_names_and_groups(tool: ModuleType) -> None:
     text = tool.message_section(Car)
-    assert text.startswith("### Car: template 5\n\nA car, not a `Train`.\n")
+    assert text.startswith("### Car: template 5\n\nA car, not a `Layout`.\n")
     assert "A block of 12 bytes. Followed by `wheels`, `owner` (since 4)." in text
     assert "| 8 | 4 | i32 | `colour` | 3 | of the body; 0 RED, 7 BLUE |" in text
     assert "Each entry of `wheels`: 1 bytes." in text
