@@ -123,14 +123,16 @@ class BodyCodec:
         data = source.data
         at += -at % self._alignment
         start = at + self._length.size
-        if start > len(data):
+        room = len(data) - start
+        if room < 0:
             raise source.error(at, f"no {name}", f"the length of {name}")
         (length,) = self._length.unpack_from(data, at)
-        if not 0 <= length <= min(len(data) - start, MAX_DATA_BYTES):
-            expected = f"0 to {min(len(data) - start, MAX_DATA_BYTES)} bytes"
+        if not 0 <= length <= room or length > MAX_DATA_BYTES:
+            expected = f"0 to {min(room, MAX_DATA_BYTES)} bytes"
             raise source.error(at, f"{name} of {length} bytes", expected)
-        content = bytes(data[start : start + length])
-        return (content if part.encoding is None else content.decode(part.encoding, "replace")), start + length
+        end = start + length
+        content = bytes(data[start:end])
+        return (content if part.encoding is None else content.decode(part.encoding, "replace")), end
 
 
 class _Source(NamedTuple):
