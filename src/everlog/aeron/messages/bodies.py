@@ -19,8 +19,8 @@ NEWEST = 0xFFFF
 
 
 class BodyCodec:
-    """Messages as one protocol lays them. What came after ``version`` is not written. ``length_code`` is the
-    :mod:`struct` code of the lengths of texts and bytes, which are at multiples of ``alignment``."""
+    """Messages as one protocol lays them out. What a version after ``version`` added is not written. ``length_code`` is
+    the :mod:`struct` code of the lengths of texts and bytes, which are at multiples of ``alignment``."""
 
     def __init__(self, version: int = NEWEST, length_code: str = "I", alignment: int = 1) -> None:
         self._version = version

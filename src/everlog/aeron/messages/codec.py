@@ -15,8 +15,8 @@ HEADER_LENGTH = SbeMessageHeader.size
 
 
 class MessageCodec:
-    """The messages of one schema. Messages are written in ``version``: what came later is left out. Every version is
-    read: what a newer writer appended is skipped, what an older one lacks gets its default."""
+    """The messages of one schema. Messages are written in ``version``: what later versions added is left out. Every
+    version is read: what a newer writer appended is skipped, what an older one lacks gets its default."""
 
     def __init__(self, schema_id: int, version: int, kinds: Iterable[type[Message]]) -> None:
         self.schema_id = schema_id

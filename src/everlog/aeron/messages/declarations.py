@@ -26,7 +26,7 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class Composite:
     """Several numbers of the block that make one value. ``read`` makes it from the decoded struct, and raises
-    :class:`ValueError` if the struct is none; ``write`` makes the struct's bytes."""
+    :class:`ValueError` for a struct without a value; ``write`` makes the struct's bytes."""
 
     layout: type[Layout]
     read: Callable[[Any], Any]

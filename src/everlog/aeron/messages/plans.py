@@ -1,4 +1,4 @@
-"""How the fields of a message lie: a plan made once from a class's annotations."""
+"""The layout of a message: a plan that is made once from its class's annotations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everlog.layout import LayoutError
 GROUP_HEAD = struct.Struct("<HH")
 """Block length of an entry and number of entries, before a group. Source: groupSizeEncoding."""
 MAX_BLOCK_BYTES = 0xFFFF
-"""The longest block that a 16-bit length can tell."""
+"""The longest block whose length fits 16 bits."""
 _ENUMERATION_NULLS = {"i": NULL_INT32, "q": NULL_INT64, "B": 0xFF}
 
 Convert = Callable[[Any], Any]
@@ -53,9 +53,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a message lies. Its fields are ``items``, then ``parts``. ``whole`` has all items, ``converted`` the indexes
-    and readers of those whose value is not the item itself; ``newest`` is the version that has all items, ``defaults``
-    are the values of what a message lacks."""
+    """The layout of a message. Its fields are ``items``, then ``parts``. ``whole`` has all items, ``converted`` the
+    indexes and readers of those whose value is not the item itself; ``newest`` is the version that has all items,
+    ``defaults`` are the values of what a message lacks."""
 
     kind: type[Message]
     block: Block
@@ -91,7 +91,8 @@ _plans: dict[type[Message], Plan] = {}
 
 
 def plan_of(kind: type[Message]) -> Plan:
-    """The plan of a message class. Raises :class:`LayoutError` for a declaration that can't be read back."""
+    """Return the plan of a message class. Raises :class:`LayoutError` for a declaration whose bytes could not be read
+    back."""
     plan = _plans.get(kind)
     if plan is None:
         plan = _plans[kind] = _make_plan(kind)

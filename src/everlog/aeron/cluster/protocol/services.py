@@ -19,7 +19,7 @@ class CloseSession(Message):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTimer(Message):
-    """A service sets a timer, or sets one that has not expired anew."""
+    """A service sets a timer, or changes the deadline of one that has not expired."""
 
     template_id: ClassVar[int] = 31
     correlation_id: Int64
