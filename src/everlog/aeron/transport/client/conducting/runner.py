@@ -5,6 +5,7 @@ two threads: one reads the driver's events and calls the program's handlers, one
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,9 +26,10 @@ from everlog.errors import Closed, EverlogError, UsageError
 from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
-SPINS = 64
-"""How often a wait looks for the answer before it sleeps: a driver that is awake answers within some microseconds, and
-the shortest sleep takes longer."""
+YIELDS = 64
+"""How often a wait looks for the answer, and yields, before it sleeps: a driver that is awake answers within some
+microseconds, and the shortest sleep takes longer. Where the two share a processor, a wait that spins would hold up the
+driver."""
 FIRST_SLEEP_NS = 20_000
 """First sleep of a wait, doubled each time: a busy-spinning driver answers quickly."""
 BEATS_IN_TIMEOUT = 4
@@ -41,6 +43,7 @@ class Clock:
     now_ns: Callable[[], int] = time.monotonic_ns
     now_ms: Callable[[], int] = now_ms
     sleep: Callable[[float], None] = time.sleep
+    give_way: Callable[[], None] = os.sched_yield
 
 
 class ClientRunner:
@@ -121,11 +124,12 @@ class ClientRunner:
         self.check_outside_handlers(registration.what)
         limit_ns = self.options.driver_timeout_ns if timeout_s is None else round(timeout_s * NS_PER_S)
         deadline_ns = self._clock.now_ns() + limit_ns
-        sleep_ns, spins = FIRST_SLEEP_NS, SPINS
+        sleep_ns, yields = FIRST_SLEEP_NS, YIELDS
         try:
             while self.work() >= 0 and not registration.done:
-                if spins:
-                    spins -= 1
+                if yields:
+                    yields -= 1
+                    self._clock.give_way()
                     continue
                 if self._clock.now_ns() >= deadline_ns:
                     self._give_up(registration, limit_ns)
