@@ -207,12 +207,15 @@ class Recorder:
 
     def append_blocks(self, log: BlockSource, most: int) -> int:
         """Record what can be read of a log, about ``most`` bytes, in one compiled loop. Returns its length: 0 if there
-        is nothing, and if the next block needs :meth:`append_block`, which begins the next segment, syncs, or
-        raises."""
+        is nothing, and if the next block needs :meth:`append_block`, which syncs, or raises. The next segment is made
+        as soon as one is full."""
         if self._tail.fd < 0:
             return 0
         with self._tail:
-            return log.block_poll_into(self._tail, most)
+            length = log.block_poll_into(self._tail, most)
+            if length:
+                self._end.begin_next_segment()
+        return length
 
     def block_times(self) -> tuple[int, int, int]:
         """Return what :meth:`append_blocks` has written since the last call: bytes, nanoseconds, those of the longest

@@ -93,8 +93,7 @@ class RecordingEnd:
             if not self.is_synced:
                 tail.acknowledged = tail.written
             framer.begin(tail.written, writer.end)
-        if tail.written == writer.end and not self._is_at_max:
-            self._roll(is_needed=not has_written)
+        self.begin_next_segment(is_needed=not has_written)
         if is_in_doubt and framer.pad():
             with contextlib.suppress(WriteFailed):  # the message is recorded; the next one ends the doubt
                 self.write_block()
@@ -118,9 +117,11 @@ class RecordingEnd:
     def _is_at_max(self) -> bool:
         return self.tail.written >= self._max_position
 
-    def _roll(self, *, is_needed: bool) -> None:
-        """Continue in the next segment. While the segment is not needed yet, an error is ignored: the messages are
-        written, and the next call that needs the segment raises."""
+    def begin_next_segment(self, *, is_needed: bool = False) -> None:
+        """Continue in the next segment, if the open one is full. While the segment is not needed yet, an error is
+        ignored: the messages are written, and the next call that needs the segment raises."""
+        if self.tail.written < self._writer.end or self._is_at_max:
+            return
         self.settle()
         try:
             self._writer.roll()
