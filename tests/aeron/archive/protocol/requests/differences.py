@@ -89,7 +89,7 @@ DIFFERENCES: dict[tuple[str, str], Difference] = {
     ),
     ("replays", "replay of all of an empty one"): Difference(
         "one answer to a request: Aeron sends the error, and then starts the replay all the same",
-        error("when replaying and stopping the replay length must be non-zero, recordingId=2", 15),
+        error("When replaying and stopping the replay length must be non-zero, recordingId=2", 15),
     ),
     ("maintenance", "stop position, truncated within a frame"): Difference(
         "refused before anything is written; Aeron moves the stop position first", [["OK", 3072, ""]]

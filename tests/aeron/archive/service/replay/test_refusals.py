@@ -76,7 +76,7 @@ def test_lengths(world: World) -> None:
         "for recording 0"
     )
     assert refused(world, position=256, length=-3) == (0, text)
-    text = "when replaying and stopping the replay length must be non-zero, recordingId="
+    text = "When replaying and stopping the replay length must be non-zero, recordingId="
     assert refused(world, 2, length=-2) == (15, text + "2")
     assert refused(world, 1, position=STOP, length=-2) == (15, text + "1")
 

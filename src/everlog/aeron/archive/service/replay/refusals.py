@@ -57,7 +57,7 @@ def replayed_range(
     elif length == STOP:
         chosen = stop - begin
         if chosen == 0:
-            text = f"when replaying and stopping the replay length must be non-zero, recordingId={recording_id}"
+            text = f"When replaying and stopping the replay length must be non-zero, recordingId={recording_id}"
             raise refusal(where, text, ErrorCode.EMPTY_RECORDING)
     else:
         chosen = min(length, longest)
