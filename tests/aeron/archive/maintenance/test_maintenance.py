@@ -90,11 +90,11 @@ def test_truncating_to_a_segments_start_removes_its_file_too() -> None:
 
 
 def test_truncating_to_the_start_removes_all_files_also_detached_ones() -> None:
-    given = state(start=262144, bases=(131072, 262144, 393216), others=("7-9.rec.del",))
+    given = state(start=262144, bases=(131072, 262144, 393216), others=("7-5.rec", "7-9.rec.del"))
     change = truncate(given, 262144, anywhere)
-    files = [Remove(f"7-{n}") for n in ("393216.rec", "262144.rec", "131072.rec", "9.rec.del")]
+    files = [Remove(f"7-{n}") for n in ("393216.rec", "262144.rec", "131072.rec", "5.rec", "9.rec.del")]
     assert change.steps == (CutTo(7, 262144), *files, Settle(7, 262144, STOPPED_AT))
-    assert change.count == 4
+    assert change.count == 5
 
 
 def test_truncating_to_the_start_in_the_middle_of_a_segment_removes_all_files() -> None:
@@ -361,6 +361,25 @@ def test_segments_of_an_earlier_recording_go_before_those_of_a_later_one_from_th
         SetStop(7, 0),
     )
     assert (change.count, change.signals, change.in_order) == (2, DELETED, True)
+
+
+_EARLIER = state(7, stop=131072, bases=(0,), others=("7-131072.rec.del", "7-262144.rec.del"))
+_LATER = state(7, start=262144, stop=393216, bases=(262144,), others=("7-393216.rec.del",))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "file"),
+    [
+        (_EARLIER, state(8, start=131072), "7-131072.rec.del"),
+        (_LATER, state(8, stop=262144, bases=(0, 131072)), "7-393216.rec.del"),
+    ],
+)
+def test_the_file_after_a_migrated_recording_goes_too_if_it_waits_to_be_deleted(
+    source: RecordingState, target: RecordingState, file: str
+) -> None:
+    change = migrate_segments(source, target, looks())
+    assert [step for step in change.steps if isinstance(step, Remove)] == [Remove(file)]
+    assert change.count == 1
 
 
 def test_the_later_recording_may_be_active_and_the_earlier_one_begin_inside_of_a_segment() -> None:

@@ -32,7 +32,6 @@ from dataclasses import dataclass
 
 from everlog.aeron.archive.maintenance.changes import Change, CutTo, Erase, Remove, SetStart, SetState, Settle, Step
 from everlog.aeron.archive.maintenance.recording_state import (
-    DELETE_SUFFIX,
     Inspect,
     RecordingState,
     SegmentContent,
@@ -83,8 +82,8 @@ def check_extension(state: RecordingState, extension: Extension) -> int:
 
 def truncate(state: RecordingState, position: int, is_frame_boundary: Callable[[int], bool]) -> Change:
     """Return the change that cuts off everything after ``position``, the end of a frame. At the start position, it
-    removes all files, detached ones too; at the stop position, anything after it. ``is_frame_boundary`` says whether
-    a frame ends at a position. Raises :class:`ArchiveError`."""
+    removes all files with the recording's id, detached ones too; at the stop position, anything after it.
+    ``is_frame_boundary`` says whether a frame ends at a position. Raises :class:`ArchiveError`."""
     require_known(state)
     stop = require_stopped(state)
     _check_truncation(state, position, stop, is_frame_boundary)
@@ -104,7 +103,7 @@ def _removals_after(state: RecordingState, position: int) -> tuple[list[Remove],
     offset, kept = position - base, position > state.start
     files = [state.name(b) for b in reversed(state.bases) if not kept or b > base or (b == base and not offset)]
     if not kept:
-        files += [name for name in state.others if name.endswith(DELETE_SUFFIX)]
+        files += state.others
     erased = []
     if kept and offset and base in state.bases:
         erased.append(Erase(state.name(base), offset, state.segments.segment_length))

@@ -59,9 +59,11 @@ def migrate_segments(source: RecordingState, target: RecordingState, inspect: In
         target = _joined(source, target, stop, inspect, steps)
         is_first = True
     moved = _segments(source, target, stop, inspect)
-    if moved or stop in source.bases:
+    trailing = _trailing(source, stop)
+    if moved or trailing:
         _check_aligned(source, target, stop if is_first else source.start)
-        steps += _prepend(source, target, stop, moved) if is_first else _append(source, target, stop, moved)
+        move = _prepend if is_first else _append
+        steps += move(source, target, stop, moved, trailing)
     deleted = sum(isinstance(step, Remove) for step in steps)
     signals = (SignalEvent(source.recording_id, NULL_POSITION, RecordingSignal.DELETE),) if moved or deleted else ()
     return Change(tuple(steps), len(moved), signals, in_order=True)
@@ -115,11 +117,19 @@ def _segments(source: RecordingState, target: RecordingState, stop: int, inspect
         if is_there and (base < target.start or inspect(target, base).first_offset is not None):
             message = f"{target.name(base)} is in the way: a segment would move there"
             raise refuse(target.name(base), "a file", "none", message=message)
-    if stop in source.bases and stop not in moved and inspect(source, stop).first_offset is not None:
+    if stop in source.bases and inspect(source, stop).first_offset is not None:
         hint = f"if they aren't needed, truncate {source.where} to {stop} first"
         found = f"frames after the stop position of {source.where}"
         raise refuse(source.name(stop), found, "zeros", hint, message=f"{source.name(stop)} has {found}")
     return moved
+
+
+def _trailing(source: RecordingState, stop: int) -> list[str]:
+    """Return the file that begins at the stop position, if there is one: preallocated, or renamed to be deleted."""
+    if stop in source.bases:
+        return [source.name(stop)]
+    renamed = f"{source.name(stop)}.del"
+    return [renamed] if renamed in source.others and source.segments.base(stop) == stop else []
 
 
 def _check_aligned(source: RecordingState, target: RecordingState, join: int) -> None:
@@ -130,24 +140,26 @@ def _check_aligned(source: RecordingState, target: RecordingState, join: int) ->
             raise refuse(source.where, f"a join at {join}", expected, message=message)
 
 
-def _prepend(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
+def _prepend(
+    source: RecordingState, target: RecordingState, stop: int, moved: list[int], trailing: list[str]
+) -> Iterator[Step]:
     """Move the source's segments before the destination's."""
     yield LeaveOpen(source.recording_id, stop)
-    if stop in source.bases:
-        yield Remove(source.name(stop))
+    yield from map(Remove, trailing)
     for base in reversed(moved):
         yield Rename(source.name(base), target.name(base), ((source.recording_id, max(base, source.start)),))
     yield SetStart(target.recording_id, source.start)
     yield SetStop(source.recording_id, source.start)
 
 
-def _append(source: RecordingState, target: RecordingState, stop: int, moved: list[int]) -> Iterator[Step]:
+def _append(
+    source: RecordingState, target: RecordingState, stop: int, moved: list[int], trailing: list[str]
+) -> Iterator[Step]:
     """Move the source's segments after the destination's."""
     source_id, target_id = source.recording_id, target.recording_id
     yield LeaveOpen(target_id, source.start)
     yield LeaveOpen(source_id, stop)
-    if stop in source.bases and stop not in moved:
-        yield Remove(source.name(stop))
+    yield from map(Remove, trailing)
     for base in moved[:-1]:
         following = base + source.segments.segment_length
         yield SetStart(source_id, following)
