@@ -124,9 +124,10 @@ def _download_from_central(path: Path, version: str) -> None:
 
 @cache
 def classes(source: Path, jar_path: Path) -> Path:
-    """The folder with the compiled classes of a single-file program; compiled once for each content and jar. Raises
-    :class:`Missing`."""
-    key = hashlib.sha256(source.read_bytes() + str(jar_path).encode() + java().encode()).hexdigest()[:12]
+    """The folder with the compiled classes of a program: a file, or a folder of files; compiled once for each content
+    and jar. Raises :class:`Missing`."""
+    content = b"".join(path.read_bytes() for path in _sources(source))
+    key = hashlib.sha256(content + str(jar_path).encode() + java().encode()).hexdigest()[:12]
     target = cache_folder() / f"{source.stem}-{key}"
     with alone():
         if not target.exists():
@@ -134,10 +135,14 @@ def classes(source: Path, jar_path: Path) -> Path:
     return target
 
 
+def _sources(source: Path) -> list[Path]:
+    return sorted(source.glob("*.java")) if source.is_dir() else [source]
+
+
 def _compile(source: Path, jar_path: Path, target: Path) -> None:
     draft = target.with_suffix(f".{os.getpid()}")
     compiler = [java(), "--module", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-Xlint:-options"]
-    command = [*compiler, "-cp", str(jar_path), "-d", str(draft), str(source)]
+    command = [*compiler, "-cp", str(jar_path), "-d", str(draft), *map(str, _sources(source))]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS)
     if ended.returncode:
         raise Missing(f"{source.name} could not be compiled with {jar_path.name}: {(ended.stderr)[:600]}")
@@ -147,7 +152,7 @@ def _compile(source: Path, jar_path: Path, target: Path) -> None:
 def command(
     jar_path: Path, main: str, *arguments: object, source: Path | None = None, flags: tuple[str, ...] = ()
 ) -> list[str]:
-    """The command line of a class of the jar, or of a program of ours in ``source``."""
+    """The command line of a class of the jar, or of a program of ours in ``source``, a file or a folder of files."""
     path = str(jar_path) if source is None else f"{jar_path}{os.pathsep}{classes(source, jar_path)}"
     opens = [part for package in OPENS for part in ("--add-opens", f"{package}=ALL-UNNAMED")]
     return [java(), *opens, *flags, "-cp", path, main, *(str(argument) for argument in arguments)]
