@@ -49,7 +49,7 @@ def nothing(*_: Any) -> None:
         (RecordingSession, "signal_start", nothing, "STOP of recording"),
         (SegmentWriter, "sync", nothing, "keeps"),
         (ReplayService, "replays_of", lambda self, recording_id: [], "is deleted under a replay"),
-        (ReplaySession, "_is_frame", lambda self: True, "damaged frame"),
+        (ReplaySession, "_check_frame", nothing, "damaged frame"),
         (Deletion, "close", nothing, "no DELETE"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

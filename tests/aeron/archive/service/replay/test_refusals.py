@@ -148,6 +148,16 @@ def test_a_position_inside_a_frame(world: World) -> None:
     assert text.startswith(f"replayPosition={place} does not point to a valid frame, recordingId=0, replaySessionId=")
 
 
+def test_a_file_that_ends_before_the_position(world: World) -> None:
+    with open(world.folder / "0-0.rec", "r+b") as file:
+        file.truncate(START + 160 + 31)
+    world.ask(position=START + 160)
+    world.until(lambda: bool(world.asker.sent))
+    ((kind, _, code, text),) = world.told()
+    assert (kind, code) == ("error", 0)
+    assert text.startswith("failed to read fragment header, recordingId=0, replaySessionId=")
+
+
 def test_a_segment_file_that_is_gone(world: World) -> None:
     (world.folder / "0-0.rec").unlink()
     world.ask()

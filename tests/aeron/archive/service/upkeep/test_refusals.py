@@ -117,6 +117,18 @@ def test_a_truncation_before_the_start_is_refused(world: Maintained) -> None:
     assert world.refused(Upkeep.truncate, 1, 2 * SEGMENT) == (ErrorCode.INVALID_POSITION, text)
 
 
+def test_a_truncation_in_a_file_that_is_not_there_is_refused(world: Maintained) -> None:
+    world.storage.remove(f"2-{SEGMENT}.rec")
+    text = f"{world.archive.path}/2-{SEGMENT}.rec"
+    assert world.refused(Upkeep.truncate, 2, SEGMENT + FRAME) == (GENERIC, text)
+
+
+def test_a_truncation_behind_the_end_of_a_file_is_refused(world: Maintained) -> None:
+    with world.storage.open_writable(f"2-{SEGMENT}.rec") as file:
+        file.truncate(FRAME + 31)
+    assert world.refused(Upkeep.truncate, 2, SEGMENT + 2 * FRAME) == (GENERIC, "failed to read fragment header")
+
+
 @pytest.mark.parametrize("position", [FRAME + 32, 2 * SEGMENT - 64, STOP - 32])
 def test_a_truncation_inside_a_frame_is_refused_before_anything_is_written(world: Maintained, position: int) -> None:
     text = f"{position} position not aligned to a data header"

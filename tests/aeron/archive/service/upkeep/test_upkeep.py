@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from everlog.aeron.archive.recording.refusals import ErrorCode
+from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
 from everlog.errors import UsageError, WriteFailed
 from everlog.testing.storage.crashing import CrashingStorage
@@ -326,11 +326,31 @@ def test_a_file_that_can_not_be_deleted_is_an_error_for_the_client_and_ends_the_
     assert world.running == []
     answered, failed, signal = world.told()
     assert (answered, signal) == (ok(3), deleted(2))
-    assert failed == ("error", CID, 0, f"unable to delete segment file: {world.errors[0]}")
+    file = f"{world.archive.path}/2-{SEGMENT}.rec"
+    assert failed == ("error", CID, 0, f"unable to delete segment file: {file}")
     assert isinstance(world.errors[0], WriteFailed)
     storage.faults = WriteFaults()
     world.ask(Upkeep.delete_detached_segments, 2)  # the rest is detached
     assert world.told() == [ok(2)]
+    world.archive.close()
+
+
+def test_a_segment_that_can_not_be_moved_is_told_of_and_repeating_the_request_moves_it() -> None:
+    storage = FaultyWrites(CrashingStorage(files()))
+    world = Maintained(storage)
+    storage.operation_count = 0
+    storage.faults = WriteFaults(fail_at=1, operations=frozenset({"rename"}))
+    with pytest.raises(ArchiveError) as refused:
+        world.ask(Upkeep.migrate_segments, 0, 1)
+    folder = world.archive.path
+    moved = [f"{folder}/{number}-{SEGMENT}.rec" for number in (0, 1)]
+    assert (refused.value.code, refused.value.message) == (
+        *(ErrorCode.GENERIC, f"failed to rename {moved[0]} to {moved[1]}"),
+    )
+    assert isinstance(world.errors[0], WriteFailed)
+    storage.faults = WriteFaults()
+    world.ask(Upkeep.migrate_segments, 0, 1)
+    assert messages(storage, 1) == list(range(352))
     world.archive.close()
 
 

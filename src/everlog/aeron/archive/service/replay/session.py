@@ -230,10 +230,10 @@ class ReplaySession:
                 if is_late or self._is_final:
                     self._fail("recording segment file not created")
                 return 0
-            if self._file is not None and self.order.segments.start_position < self.position and not self._is_frame():
-                text = f"replayPosition={self._place()} does not point to a valid frame"
-                self._fail(text, ErrorCode.INVALID_POSITION)
-                return 1
+            if self._file is not None and self.order.segments.start_position < self.position:
+                self._check_frame(self._file)
+                if self.state is not State.INIT:
+                    return 1
             self._is_answered = True
             self._requester.send_ok(self.order.correlation_id, self.order.replay_session_id)
         if not self._publication.is_connected:
@@ -254,13 +254,15 @@ class ReplaySession:
             self._file = self._storage.open(name)
         return self._file is not None
 
-    def _is_frame(self) -> bool:
-        assert self._file is not None
-        data = self._file.read_at(self.position - self._base, HEADER_LENGTH)
+    def _check_frame(self, file: ReadableFile) -> None:
+        """Fail if no frame begins at the position."""
+        data = file.read_at(self.position - self._base, HEADER_LENGTH)
         if len(data) < HEADER_LENGTH:
-            return False
+            self._fail("failed to read fragment header")
+            return
         header = DataHeader.unpack_from(data)
-        return (header.term_offset, header.term_id, header.stream_id) == (*self._term_place, self.order.stream_id)
+        if (header.term_offset, header.term_id, header.stream_id) != (*self._term_place, self.order.stream_id):
+            self._fail(f"replayPosition={self._place()} does not point to a valid frame", ErrorCode.INVALID_POSITION)
 
     @property
     def _term_place(self) -> tuple[int, int]:

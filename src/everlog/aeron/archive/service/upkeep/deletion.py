@@ -17,8 +17,8 @@ NULL_ID = -1
 
 class Deletion:
     """Applies the rest of a change, and then sends DELETE. ``is_ready`` says whether it may begin: a truncation waits
-    until the recording's replays have ended. ``highest`` is the last position in what goes. ``end`` is
-    called when it is closed."""
+    until the recording's replays have ended. ``folder`` is the archive's, for the text of an error. ``highest`` is the
+    last position in what goes. ``end`` is called when it is closed."""
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Deletion:
         requester: Requester,
         correlation_id: int,
         *,
+        folder: str,
         highest: int,
         is_ready: Callable[[], bool],
         end: Callable[[Deletion], None],
@@ -34,6 +35,7 @@ class Deletion:
     ) -> None:
         self.recording_id = recording_id
         self.highest = highest
+        self._folder = folder
         self._change = change
         self._requester = requester
         self._correlation_id = correlation_id
@@ -56,7 +58,9 @@ class Deletion:
             if not self._change.is_done:
                 self._change.apply_next()
         except EverlogError as error:
-            text = f"unable to delete segment file: {error}" if isinstance(step, Remove) else str(error)
+            text = str(error)
+            if isinstance(step, Remove):
+                text = f"unable to delete segment file: {self._folder}/{step.file}"
             self._requester.send_error(self._correlation_id, ErrorCode.GENERIC, text)
             self._on_error(error)
             self._is_done = True

@@ -40,8 +40,10 @@ class ReplayInProgress(Protocol):
         """The beginning of the segment that it reads."""
 
 
-def truncation(state: RecordingState, position: int, *, is_frame_start: bool) -> ArchiveError | None:
-    """Why a recording is not truncated to a position."""
+def truncation(
+    state: RecordingState, position: int, *, is_frame_start: bool, unreadable: str | None = None
+) -> ArchiveError | None:
+    """Why a recording is not truncated to a position. ``unreadable``: why there is no header to read."""
     stop = state.recording.stop_position
     if stop is None or state.recorded_position is not None:
         return refusal(state.where, "cannot truncate active recording", ErrorCode.ACTIVE_RECORDING)
@@ -49,7 +51,7 @@ def truncation(state: RecordingState, position: int, *, is_frame_start: bool) ->
         text = f"invalid position {position}: start={state.start} stop={stop} alignment={FRAME_ALIGNMENT}"
         return refusal(state.where, text, ErrorCode.INVALID_POSITION)
     if not is_frame_start:
-        return refusal(state.where, f"{position} position not aligned to a data header")
+        return refusal(state.where, unreadable or f"{position} position not aligned to a data header")
     return None
 
 
@@ -156,6 +158,11 @@ def migration(source: RecordingState, target: RecordingState, folder: str) -> Ar
         if base in target.bases:
             return refusal(where, f"preexisting dst segment file {folder}/{target.name(base)}")
     return None
+
+
+def rename(folder: str, source: str, target: str) -> ArchiveError:
+    """A segment that could not be moved to another recording."""
+    return refusal(target, f"failed to rename {folder}/{source} to {folder}/{target}")
 
 
 def _stop(recording: Recording) -> int:

@@ -10,9 +10,9 @@ from typing import Protocol
 from everlog.aeron.archive.folder.boundaries import is_frame_boundary
 from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.maintenance import maintenance, migration
-from everlog.aeron.archive.maintenance.changes import Change, CutTo, Remove
+from everlog.aeron.archive.maintenance.changes import Change, CutTo, Remove, Rename
 from everlog.aeron.archive.maintenance.recording_state import RecordingState, ReplayState, SegmentContent
-from everlog.aeron.archive.maintenance.segment_changes import Application, apply, inspect_segment
+from everlog.aeron.archive.maintenance.segment_changes import Application, inspect_segment
 from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ArchiveError, refusal
 from everlog.aeron.archive.service.channels import parse_channel
@@ -23,7 +23,8 @@ from everlog.aeron.archive.service.upkeep import refusals
 from everlog.aeron.archive.service.upkeep.deletion import NULL_ID, Deletion
 from everlog.aeron.archive.service.upkeep.refusals import ReplayInProgress
 from everlog.aeron.archive.writing.stream_parameters import stripped
-from everlog.aeron.frames.constants import NULL_POSITION
+from everlog.aeron.frames.constants import HEADER_LENGTH, NULL_POSITION
+from everlog.errors import WriteFailed
 
 
 class OpenReplays(Protocol):
@@ -73,7 +74,9 @@ class Upkeep:
         except ArchiveError as error:
             is_inside = state.start < position < (state.recording.stop_position or 0)
             is_frame_start = not is_inside or position % 32 != 0 or is_boundary(position)
-            raise refusals.truncation(state, position, is_frame_start=is_frame_start) or error from error
+            unreadable = None if is_frame_start else self._unreadable(state, position)
+            because = refusals.truncation(state, position, is_frame_start=is_frame_start, unreadable=unreadable)
+            raise because or error from error
         self._require_no_deletion(recording_id)
         self._replays.end_replays_of(recording_id)
         self._delete(requester, correlation_id, recording_id, change)
@@ -166,10 +169,30 @@ class Upkeep:
             text = f"another delete operation in progress for recording id: {recording_id}"
             raise refusal(f"recording {recording_id}", text)
 
+    def _unreadable(self, state: RecordingState, position: int) -> str | None:
+        """Why no frame's header can be read at a position, in the original's words: it begins with the file."""
+        base, archive = state.segments.base(position), self._context.archive
+        if position == base:
+            return None
+        if base not in state.bases:
+            return f"{archive.path}/{state.name(base)}"
+        with archive.storage.open(state.name(base)) as file:
+            is_short = file.size() < position - base + HEADER_LENGTH
+        return "failed to read fragment header" if is_short else None
+
     def _apply(self, change: Change) -> None:
-        archive = self._context.archive
+        archive, level = self._context.archive, self._context.settings.catalog_file_sync_level
+        run = Application(change, archive.catalog, archive.storage, level)
         with archive.lock:
-            apply(change, archive.catalog, archive.storage, self._context.settings.catalog_file_sync_level)
+            while not run.is_done:
+                step = run.next_step
+                try:
+                    run.apply_next()
+                except WriteFailed as error:
+                    if not isinstance(step, Rename):
+                        raise
+                    self._context.on_error(error)  # which says why; the client is told what the original says
+                    raise refusals.rename(archive.path, step.source, step.target) from error
 
     def _delete(self, requester: Requester, correlation_id: int, recording_id: int, change: Change) -> None:
         """Apply the steps before the first file goes, answer, and leave the files to a session."""
@@ -189,6 +212,7 @@ class Upkeep:
             run,
             requester,
             correlation_id,
+            folder=archive.path,
             highest=_highest(change, archive.catalog.recording(recording_id).segment_file_length),
             is_ready=lambda: not any(each is one for each in self._replays.replays_of(recording_id) for one in ending),
             end=self._end,
