@@ -14,6 +14,7 @@ from tests.interop.archive.java_archive_server import JavaArchiveServer
 
 def rows_of(script: str, jar: Path, folder: Path) -> list[Row]:
     channel = table.free_control_channel()
+    table.SCRIPTS[script].prepare(folder)
     with JavaArchiveServer(jar, folder, channel, table.SCRIPTS[script]) as server:
         return table.run_table(script, server.driver_folder, channel, folder)
 

@@ -9,6 +9,7 @@ from tests.aeron.archive.protocol.requests.run import INITIAL_TERM_ID, Event
 IMAGE_RULE = "since 1.53 a request must come through the image that connected; else anybody could act for any session"
 NOT_ANSWERED = "Aeron's archive throws, and leaves the request without an answer"
 NO_REPLAY = "failed to process replayChannel - "
+OF_THE_REPLAY = "recordingId=0, replaySessionId=<id>, segmentFile=0-0.rec"
 EXISTING = "only files that are there are counted"
 
 
@@ -112,6 +113,38 @@ DIFFERENCES: dict[tuple[str, str], Difference] = {
         ),
     ),
     ("migrations", "migrate nothing"): Difference("nothing is deleted, so no signal says so", [["OK", 0, ""]]),
+    ("failures", "replay, a folder in its file's place"): Difference(
+        "seen when the file is opened, and told without the name of a Java class",
+        error(f"<folder>/0-0.rec is a folder, not a regular file, {OF_THE_REPLAY}"),
+    ),
+    ("failures", "replay, its file ends before the position"): Difference(
+        "told without the name of a Java class", error(f"failed to read fragment header, {OF_THE_REPLAY}")
+    ),
+    ("failures", "truncate, a folder in the file's place"): Difference(
+        "Aeron has the text of Java's library", error("<folder>/2-131072.rec is a folder, not a regular file")
+    ),
+    **{
+        ("failures", f"stop position, {name}"): Difference(
+            "refused before anything is written; Aeron moves the stop position first", [["OK", 300 << 10, ""]]
+        )
+        for name in ("the file is missing", "a folder in the file's place", "the file ends before the position")
+    },
+    ("failures", "truncate, in use by a replay"): Difference(
+        "since 1.52 a truncation ends the recording's replays", [["OK", 2, ""], ["SIGNAL", "DELETE", 4, -1, -1]]
+    ),
+    ("failures", "stop position, in use by a replay"): Difference("the row before", [["OK", 1024, ""]]),
+    ("failures", "a folder in the next file's place"): Difference(
+        "an empty file is used; Aeron refuses anything that is there. What was written before counts",
+        [
+            ["ERROR", 0, "can't write <folder>/8-131072.rec: is a directory", "of: start"],
+            ["SIGNAL", "STOP", 8, "<subscription>", 131072, "of: start"],
+        ],
+    ),
+    ("failures", "stop position, after it failed"): Difference("what was written before counts", [["OK", 131072, ""]]),
+    ("failures", "migrate, a file can't be renamed"): Difference(
+        "a link that leads nowhere is a file in the way, too",
+        error("preexisting dst segment file <folder>/10-0.rec"),
+    ),
     ("limits", "start, one too many again"): Difference(
         "a start counts from its subscription on; Aeron 1.51 counts only those with an image",
         error("max concurrent recordings reached 2", 8),

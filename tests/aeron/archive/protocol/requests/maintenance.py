@@ -188,6 +188,10 @@ def migration_rows(run: Run) -> None:
     for recording_id in (2, 10):
         run.ask(f"listed, {recording_id} migrated to the beginning", ListRecording, recording_id=recording_id)
     run.ask("migrate nothing", MigrateSegments, events=2, source_recording_id=10, target_recording_id=2)
+    recorded(run, 12, 192, TERM_BYTES, session_id=112)  # 11: from a term on, so within a segment of its own
+    recorded(run, 12, segment, 2 * SEGMENT_BYTES, session_id=113)  # 12: follows 11
+    name = "migrate, joined within a segment of the target"
+    run.ask(name, MigrateSegments, source_recording_id=12, target_recording_id=11)
 
 
 def _files_in_the_way(run: Run) -> None:

@@ -221,3 +221,19 @@ def _extensions(run: Run, end: int) -> None:
     run.expect("the extension's image goes", 1, publication.close)
     run.until_idle(RECORDING_SESSIONS_TYPE)
     run.ask("stop, the extension with auto-stop", StopRecording, channel="aeron:ipc?session-id=62", stream_id=10)
+    _extended_twice(run, position + FRAME_BYTES)
+
+
+def _extended_twice(run: Run, position: int) -> None:
+    """Both are granted, as no image is there yet."""
+    names = {63: "first", 64: "second"}
+    for session_id, name in names.items():
+        request = started(f"aeron:ipc?session-id={session_id}", 10)
+        run.ask(f"extend, the {name} of two", ExtendRecording, gives=f"the {name}", recording_id=0, **request)
+    for session_id, name in names.items():
+        channel = run.channel(session_id, position)
+        run.expect(f"the image of the {name} comes", 1, lambda channel=channel: run.publication(channel, 10))  # type: ignore[misc]
+    for session_id, name in names.items():
+        events = 2 if name == "first" else 1
+        channel = f"aeron:ipc?session-id={session_id}"
+        run.ask(f"stop the {name}", StopRecording, events=events, channel=channel, stream_id=10)

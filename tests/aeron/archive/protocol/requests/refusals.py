@@ -63,11 +63,12 @@ def _replays(run: Run) -> None:
 
 
 def full_rows(run: Run) -> None:
-    """Without space to record."""
+    """Without space to record; there is a recording from before."""
     run.main = run.open("main")
     run.ask("start, no space", StartRecording, **started("aeron:ipc", 10))
     run.ask("start, no space and no URI", StartRecording2, auto_stop=False, **started("ipc", 10))
-    run.ask("extend, no space, an unknown one", ExtendRecording, recording_id=0, **started("aeron:ipc", 10))
+    run.ask("extend, no space, an unknown one", ExtendRecording, recording_id=1, **started("aeron:ipc", 10))
+    run.ask("extend, no space", ExtendRecording, recording_id=0, **started("aeron:ipc", 10))
     run.ask("stop, no space", StopRecording, channel="aeron:ipc", stream_id=10)
 
 

@@ -6,7 +6,7 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,19 @@ class Run:
         self._gives = None
         if barrier:
             self.barrier(door)
+        return row
+
+    def ask_together(
+        self, name: str, requests: Mapping[str, tuple[type[SessionRequest], dict[str, Any]]], events: int
+    ) -> Row:
+        """A row: requests that are sent one right after the other; events say whose answers they are."""
+        door = self.main
+        made = [kind(door.session_id, self.correlation_id(each), **values) for each, (kind, values) in requests.items()]
+        row = self._begin(name, "; ".join(map(self.shown, made)))
+        for request in made:
+            door.send(request)
+        self._await(row, events)
+        self.barrier(door)
         return row
 
     def expect(self, name: str, events: int = 1, act: Callable[[], object] | None = None) -> Row:

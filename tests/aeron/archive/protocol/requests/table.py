@@ -14,6 +14,7 @@ from typing import Any
 from everlog.aeron.transport.client import Aeron
 from tests import GOLDEN
 from tests.aeron.archive.protocol.requests.differences import DIFFERENCES
+from tests.aeron.archive.protocol.requests.failures import failure_rows, prepare_recording
 from tests.aeron.archive.protocol.requests.maintenance import maintenance_rows, migration_rows
 from tests.aeron.archive.protocol.requests.queries import listing_rows, query_rows
 from tests.aeron.archive.protocol.requests.recordings import extension_rows, recording_rows
@@ -26,6 +27,7 @@ TABLE = GOLDEN / "aeron" / "archive-requests-1.51.0.json.gz"
 CONTROL_STREAM, LOCAL_CONTROL_STREAM = 9000, 9001
 LOCAL_CONTROL = "aeron:ipc?term-length=64k"
 ARCHIVE_ID = 4711
+CRC32 = "io.aeron.archive.checksum.Crc32"
 DRIVER_PROPERTIES = {
     "aeron.threading.mode": "SHARED",
     "aeron.term.buffer.length": "64k",
@@ -55,11 +57,13 @@ ARCHIVE_PROPERTIES = {
 @dataclass(frozen=True)
 class Script:
     """Rows, and the properties in which their archive differs from the others. ``is_secured``: the authenticator and
-    the rules are those of ``ArchiveServerPeer.java``."""
+    the rules are those of ``ArchiveServerPeer.java``. ``prepare`` makes what is in the archive's folder before it is
+    started."""
 
     rows: Callable[[Run], None]
     properties: Mapping[str, str] = field(default_factory=dict)
     is_secured: bool = False
+    prepare: Callable[[Path], None] = lambda folder: None
 
     def archive_properties(self, control_channel: str) -> dict[str, str]:
         """All of an archive's properties but its folder and its driver's."""
@@ -79,7 +83,8 @@ SCRIPTS: dict[str, Script] = {
         limit_rows,
         {"aeron.archive.max.concurrent.recordings": "2", "aeron.archive.max.concurrent.replays": "2"},
     ),
-    "full": Script(full_rows, {"aeron.archive.low.storage.space.threshold": str(1 << 60)}),
+    "full": Script(full_rows, {"aeron.archive.low.storage.space.threshold": str(1 << 60)}, prepare=prepare_recording),
+    "failures": Script(failure_rows, {"aeron.archive.record.checksum": CRC32, "aeron.archive.replay.checksum": CRC32}),
     "secured": Script(secured_rows, is_secured=True),
 }
 
