@@ -67,6 +67,33 @@ def test_a_socket_that_can_be_read_ends_a_sleep(kind: Any) -> None:
 
 
 @KINDS
+def test_a_backoff_ends_when_the_time_has_come_or_a_number_has_changed(kind: Any) -> None:
+    memory, watch = kind
+    words = memory.allocate(16)
+    watched = watch([(words, 0, words, 8)])
+    begun = time.monotonic_ns()
+    assert watched.back_off(10, 20, 1000, MS, begun + 5 * MS) is False
+    assert time.monotonic_ns() >= begun + 5 * MS
+    changing = threading.Timer(0.005, lambda: words.get_and_add_i64(8, 1))
+    changing.start()
+    assert watched.back_off(0, 0, 1000, MS, FOREVER) is True
+    changing.join()
+    assert watched.back_off(1, 0, SECOND, SECOND, FOREVER) is True, "before the first sleep"
+
+
+@KINDS
+@pytest.mark.parametrize("parks", [(0, MS), (2, 1), (MS, SECOND + 1)])
+def test_a_backoff_between_no_times_to_sleep_is_refused(kind: Any, parks: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="park"):
+        kind[1]([]).back_off(1, 1, *parks, FOREVER)
+
+
+def test_a_condition_without_a_check_is_refused() -> None:
+    with pytest.raises(TypeError, match="check"):
+        _watch.Watch([], [_watch.Condition()])
+
+
+@KINDS
 @pytest.mark.parametrize("park_ns", [0, -1, SECOND + 1])
 def test_what_is_no_time_to_sleep_is_refused(kind: Any, park_ns: int) -> None:
     with pytest.raises(ValueError, match="park"):

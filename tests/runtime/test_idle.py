@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,6 +18,7 @@ from everlog.runtime.idle import (
     CONTROLLED_SPIN,
     CONTROLLED_YIELD,
     Backoff,
+    BackoffSteps,
     idle_strategy,
 )
 from everlog.runtime.quiet import BUSY, FOREVER
@@ -105,6 +106,31 @@ def test_the_longest_sleeps_are_somebody_elses_who_may_leave_one_to_the_strategy
     backoff.idle(1)
     backoff.idle(0)
     assert len(asked) == 3
+
+
+def test_all_steps_are_somebody_elses_who_may_say_that_the_next_cycle_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, asked = Calls(monkeypatch), list[tuple[int, int, int, int]]()
+    answers: Iterator[bool | None] = iter([False, False, True, None, False])
+    now = iter([0, 99_000_000, 100_000_000, 0, 0])
+    backoff = Backoff()
+    backoff.rest = lambda steps, limit_ns: asked.append(steps) or next(answers)
+    monkeypatch.setattr(time, "monotonic_ns", lambda: next(now))
+    for _ in range(3):
+        backoff.idle(0)
+    all_steps, longest, longer = (10, 20, 1000, 1_000_000), (0, 0, 1_000_000, 1_000_000), (0, 0, 2_000_000, 2_000_000)
+    assert asked == [all_steps, longest, longer]
+    for _ in range(10):
+        backoff.idle(0)  # what had arrived was no work: it is not asked again
+    assert (len(asked), calls.made) == (3, [])
+    backoff.idle(1)
+    backoff.idle(0)
+    backoff.idle(0)
+    assert asked[3:] == [all_steps], "after the answer that the next cycle is needed, none until there was work"
+    backoff.idle(1)
+    backoff.idle(0)
+    assert asked[4:] == [all_steps]
 
 
 @pytest.mark.parametrize(
@@ -252,4 +278,25 @@ def test_one_agent_that_needs_its_cycles_gets_them_and_so_do_the_others() -> Non
     assert notes == ["rung", "first goes on", "second goes on"]
     first.sockets = lambda: tuple(range(65))  # type: ignore[method-assign]
     assert runner._wait(1000) == BUSY
+    runner.close_agents()
+
+
+def test_a_runner_rests_while_no_agent_needs_a_cycle_or_has_a_socket() -> None:
+    notes: list[str] = []
+    first, second = Quiet("first", notes), Quiet("second", notes)
+    runner = AgentRunner("aeron-test", (first, second), Backoff(), lambda error: None)
+    steps, ms = BackoffSteps(1, 1, 1000, 1000), 1_000_000
+    assert runner._rest(steps, ms) is False
+    assert notes == ["first goes on", "second goes on"]
+    second.queue.append("rung")
+    assert runner._rest(steps, 1000 * ms) is None, "it has work already"
+    second.queue.popleft()
+    second.quiet_until = lambda: time.monotonic_ns() - 1  # type: ignore[method-assign]
+    assert runner._rest(steps, ms) is None
+    second.quiet_until = lambda: FOREVER  # type: ignore[method-assign]
+    second.queue._memory.get_and_add_i64(0, 1)
+    assert runner._rest(steps, 1000 * ms) is True
+    second.queue.listen()
+    first.sockets = lambda: (0,)  # type: ignore[method-assign]
+    assert runner._rest(steps, ms) is None
     runner.close_agents()

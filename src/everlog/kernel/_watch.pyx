@@ -7,6 +7,8 @@ from libc.stdlib cimport calloc, free
 from everlog.kernel._atomics cimport acquire_i64
 from everlog.kernel._memory cimport Memory
 
+from everlog.kernel.watch_twin import LONG_YIELD_NS as _LONG_YIELD_NS
+
 cdef extern from "poll.h" nogil:
     struct pollfd:
         int fd
@@ -14,6 +16,9 @@ cdef extern from "poll.h" nogil:
         short revents
     int poll(pollfd* fds, unsigned long count, int timeout_ms)
     short POLLIN
+
+cdef extern from "sched.h" nogil:
+    int sched_yield()
 
 cdef extern from "time.h" nogil:
     struct timespec:
@@ -40,6 +45,9 @@ cdef extern from *:
 cdef enum:
     MAX_SOCKETS = 4096
     SECOND = 1000000000
+    LONG_YIELD_NS = 100000
+
+assert LONG_YIELD_NS == _LONG_YIELD_NS
 
 
 cdef struct Pair:
@@ -61,17 +69,44 @@ cdef const char* _word(Memory memory, int64_t offset) except NULL:
     return memory.data + offset
 
 
+cdef struct Check:
+    quiet_check is_quiet
+    void* state
+
+
+cdef class Condition:
+    pass
+
+
 cdef class Watch:
     cdef Pair* _pairs
     cdef Py_ssize_t _count
     cdef object _memories
+    cdef Check* _checks
+    cdef Py_ssize_t _check_count
+    cdef object _conditions
 
     def __cinit__(self):
         self._pairs = NULL
         self._count = 0
+        self._checks = NULL
+        self._check_count = 0
 
-    def __init__(self, pairs):
-        pairs = tuple(pairs)
+    def __init__(self, pairs, conditions=()):
+        cdef Condition condition
+        pairs, conditions = tuple(pairs), tuple(conditions)
+        free(self._checks)
+        self._check_count = 0
+        self._checks = <Check*>calloc(max(1, len(conditions)), sizeof(Check))
+        if self._checks == NULL:
+            raise MemoryError()
+        self._conditions = conditions
+        for condition in conditions:
+            if condition is None or condition.check == NULL:
+                raise TypeError("a condition without a check")
+            self._checks[self._check_count].is_quiet = condition.check
+            self._checks[self._check_count].state = condition.state
+            self._check_count += 1
         free(self._pairs)
         self._count = 0
         self._pairs = <Pair*>calloc(max(1, len(pairs)), sizeof(Pair))
@@ -85,13 +120,45 @@ cdef class Watch:
 
     def __dealloc__(self):
         free(self._pairs)
+        free(self._checks)
 
-    cdef bint _is_quiet(self) noexcept nogil:
+    cdef bint _is_quiet(self, bint is_quick=False) noexcept nogil:
         cdef Py_ssize_t index
         for index in range(self._count):
             if acquire_i64(self._pairs[index].one) != acquire_i64(self._pairs[index].other):
                 return False
+        for index in range(self._check_count):
+            if not self._checks[index].is_quiet(self._checks[index].state, is_quick):
+                return False
         return True
+
+    def back_off(self, int64_t spins, int64_t yields, int64_t min_park_ns, int64_t max_park_ns, int64_t until_ns):
+        cdef int64_t turn, begun, park_ns = min_park_ns
+        cdef timespec duration
+        cdef bint is_quiet
+        if not 0 < min_park_ns <= max_park_ns <= SECOND:
+            raise ValueError(f"can't park {min_park_ns} to {max_park_ns} ns: at most 1 s")
+        with nogil:
+            is_quiet = self._is_quiet()
+            if is_quiet:
+                for turn in range(spins):
+                    is_quiet = self._is_quiet(True)
+                    if not is_quiet:
+                        break
+            if is_quiet:
+                for turn in range(yields):
+                    begun = _now_ns()
+                    sched_yield()
+                    is_quiet = self._is_quiet(True)
+                    if not is_quiet or _now_ns() - begun > LONG_YIELD_NS:
+                        break
+            while is_quiet and _now_ns() < until_ns:
+                duration.tv_sec = park_ns // SECOND
+                duration.tv_nsec = park_ns % SECOND
+                nanosleep(&duration, NULL)
+                is_quiet = self._is_quiet(park_ns < max_park_ns // 8)
+                park_ns = min(park_ns * 2, max_park_ns)
+        return not is_quiet
 
     def park(self, int64_t park_ns, int64_t until_ns, sockets=()):
         cdef Py_ssize_t count = len(sockets)

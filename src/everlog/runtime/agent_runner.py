@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from everlog.kernel.memory import Memory
-from everlog.kernel.watch import Watch, WordPair
-from everlog.runtime.idle import Backoff, IdleStrategy
+from everlog.kernel.watch import Condition, Watch, WordPair
+from everlog.runtime.idle import Backoff, BackoffSteps, IdleStrategy
 from everlog.runtime.quiet import BUSY
 from everlog.time_units import NS_PER_MS
 
@@ -46,10 +46,15 @@ class Agent(Protocol):
 class AgentRunner:
     """Runs ``agents`` in one thread, in order, and closes them in reverse order. Exceptions go to ``on_error``, and the
     agents keep running. While no agent needs its cycles, a sleeping idle strategy polls for work in compiled code, as
-    often as it would have run them."""
+    often as it would have run them. ``conditions`` show work, as the agents' words do."""
 
     def __init__(
-        self, name: str, agents: Sequence[Agent], idle: IdleStrategy, on_error: Callable[[Exception], None]
+        self,
+        name: str,
+        agents: Sequence[Agent],
+        idle: IdleStrategy,
+        on_error: Callable[[Exception], None],
+        conditions: Sequence[Condition] = (),
     ) -> None:
         self.agents = agents
         self._idle = idle
@@ -57,9 +62,9 @@ class AgentRunner:
         self._is_stopped = False
         self._stopped = Memory.allocate(2 * WORD)
         stop: WordPair = (self._stopped, 0, self._stopped, WORD)
-        self._watch = Watch([stop, *(words for agent in agents for words in agent.words)])
+        self._watch = Watch([stop, *(words for agent in agents for words in agent.words)], conditions)
         if isinstance(idle, Backoff):
-            idle.wait = self._wait
+            idle.wait, idle.rest = self._wait, self._rest
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -85,6 +90,18 @@ class AgentRunner:
         for agent in self.agents:
             agent.resume()
         return parks
+
+    def _rest(self, steps: BackoffSteps, limit_ns: int) -> bool | None:
+        """Back off until work arrives, an agent needs a cycle, or ``limit_ns`` have passed. Returns whether work has
+        arrived; ``None`` if an agent needs the next cycle, or has sockets, which are polled less often than memory."""
+        until_ns, now_ns = min(agent.quiet_until() for agent in self.agents), time.monotonic_ns()
+        if until_ns <= now_ns or any(agent.sockets() for agent in self.agents):
+            return None
+        until_ns = min(until_ns, now_ns + limit_ns)
+        has_arrived = self._watch.back_off(*steps, until_ns)
+        for agent in self.agents:
+            agent.resume()
+        return has_arrived
 
     def do_work(self) -> int:
         """Run one cycle of all agents, for callers that run them without a thread. Returns the work done."""

@@ -6,14 +6,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from everlog.core.options import check_choice
+from everlog.kernel.watch_twin import LONG_YIELD_NS
 
 IdleStrategyName = Literal["noop", "spin", "yield", "sleep-ns", "sleep-ms", "backoff", "controllable"]
 MAX_SPINS, MAX_YIELDS = 10, 20
 MIN_PARK_NS, MAX_PARK_NS = 1_000, 1_000_000
-LONG_YIELD_NS = 100_000
+LONG_REST_NS = 100_000_000
 SLEEP_NS, SLEEP_MS_NS = 1_000, 1_000_000
 NANOSECONDS = 1e-9
 
@@ -75,13 +76,27 @@ class Sleeping:
             time.sleep(self._seconds)
 
 
+class BackoffSteps(NamedTuple):
+    """How often a backoff strategy looks and yields, and its first and longest sleep."""
+
+    spins: int
+    yields: int
+    min_park_ns: int
+    max_park_ns: int
+
+
 class Backoff:
     """Spins, then yields, then sleeps, twice as long each time. If the processor is contended, a yield may cost whole
     time slices and a thread that yields repeatedly is scheduled last; after one slow yield it therefore sleeps, as
     sleepers are woken first.
 
     ``wait``, if set, does the longest sleeps: called with their nanoseconds, it sleeps as often as no cycle is needed
-    and returns how often; if that is 0, the strategy sleeps itself."""
+    and returns how often; if that is 0, the strategy sleeps itself.
+
+    ``rest``, if set, is called at the first cycle without work, with the steps to take and how long at most. It takes
+    them as long as no cycle is needed, and returns whether work has arrived, or ``None`` if the next cycle is needed.
+    After a tenth of a second of rest, its sleeps are twice as long as the longest otherwise: each costs processor
+    time."""
 
     def __init__(
         self,
@@ -93,6 +108,12 @@ class Backoff:
         self._spins, self._yields = max_spins, max_spins + max_yields
         self._min_park, self._max_park = min_park_ns * NANOSECONDS, max_park_ns * NANOSECONDS
         self.wait: Callable[[int], int] | None = None
+        self.rest: Callable[[BackoffSteps, int], bool | None] | None = None
+        self._steps = BackoffSteps(max_spins, max_yields, min_park_ns, max_park_ns)
+        self._last_step = BackoffSteps(0, 0, max_park_ns, max_park_ns)
+        self._long_step = BackoffSteps(0, 0, 2 * max_park_ns, 2 * max_park_ns)
+        self._had_rest: bool | None = None
+        self._rest_began_ns = 0
         self._max_park_ns = max_park_ns
         self._idle_cycles = 0
         self._park = self._min_park
@@ -100,8 +121,13 @@ class Backoff:
     def idle(self, work_count: int) -> None:
         """Take the next step if there was no work, else go back to the first."""
         if work_count > 0:
-            self._idle_cycles = 0
+            self._idle_cycles, self._had_rest = 0, None
             return
+        # What looked like work, but was none, is not looked at in vain again and again.
+        if self._idle_cycles == 0 and self.rest is not None and self._had_rest is not True:
+            self._had_rest = self.rest(self._next_steps(), LONG_REST_NS)
+            if self._had_rest is not None:
+                return
         self._idle_cycles += 1
         if self._idle_cycles > self._yields:
             wait = self.wait if self._park >= self._max_park else None
@@ -114,6 +140,13 @@ class Backoff:
             os.sched_yield()
             if time.monotonic_ns() - begun > LONG_YIELD_NS:
                 self._idle_cycles = self._yields
+
+    def _next_steps(self) -> BackoffSteps:
+        now_ns = time.monotonic_ns()
+        if self._had_rest is None:
+            self._rest_began_ns = now_ns
+            return self._steps
+        return self._last_step if now_ns - self._rest_began_ns < LONG_REST_NS else self._long_step
 
 
 class Controllable:
