@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from everlog.aeron.transport.client.images.image_reader import ImageReader
+from everlog.aeron.transport.client.images.image_scan import ImageScan
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.kernel.memory import Memory
 
@@ -31,6 +32,10 @@ class Image(ImageReader):
     def __init__(self, log: LogMemory, values: Memory, position_offset: int) -> None:
         super().__init__(log, values, position_offset)
         self.log: LogMemory | None = log
+        self.position_at: tuple[Memory, int] | None = (values, position_offset)
+        """The counter's memory, and its value's offset there."""
+        self.scan: ImageScan | None = None
+        """The scan that finds out when a poll is due, if any."""
 
     def reject(self, reason: str) -> None:
         """Ask the driver to reject this publication. The publisher gets ``reason`` (``on_publication_error``), and the
@@ -41,7 +46,9 @@ class Image(ImageReader):
     def detach(self) -> None:
         """For the conductor: close the image and drop its log buffer."""
         self.close()
-        self.log = None
+        self.log = self.position_at = None
+        if self.scan is not None:
+            self.scan.mark(self)
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"position {self.position}"

@@ -1,0 +1,1 @@
+from everlog.aeron.transport.client.images.scan_twin import ImageScan as ImageScan
