@@ -42,6 +42,24 @@ def test_a_record_is_its_length_its_type_and_its_payload_and_three_counters_tell
     assert receiver.receive() is None
 
 
+def test_two_numbers_differ_while_there_is_a_record_to_receive() -> None:
+    _, transmitter, receiver = pair()
+
+    def differ() -> bool:
+        memory, at, other, other_at = receiver.words
+        return memory.get_i64(at) != other.get_i64(other_at)
+
+    receiver.listen()
+    assert not differ()
+    transmitter.transmit(7, b"abc")
+    assert differ()
+    receiver.listen()
+    assert differ(), "it was not received yet"
+    assert len(read_all(receiver)) == 1
+    receiver.listen()
+    assert not differ()
+
+
 def test_a_record_that_does_not_fit_before_the_end_begins_at_the_start_behind_padding() -> None:
     memory, transmitter, receiver = pair()
     for _ in range(6):

@@ -28,6 +28,7 @@ from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.errors import EverlogError
+from everlog.kernel.watch import WordPair
 
 T = TypeVar("T")
 SESSION_ID_VERSION = 1 << 16
@@ -213,6 +214,16 @@ class Aeron:
         """Do the client's work if ``use_invoker`` is set: send heartbeats, check the driver, read its events and call
         handlers. Returns the amount of work done. Harmless without ``use_invoker``."""
         return self._runner.work()
+
+    def quiet_until(self) -> int:
+        """With ``use_invoker``: the monotonic time in nanoseconds before which only an event of the driver, at
+        :attr:`words`, makes a :meth:`do_work` necessary; 0 if each one is. For agents that sleep between cycles."""
+        return self._runner.quiet_until()
+
+    @property
+    def words(self) -> WordPair:
+        """Two numbers in memory that differ, after a :meth:`quiet_until`, once the driver has sent an event."""
+        return self._runner.ask(lambda conductor: conductor.words)
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float = 10.0, sleep_s: float = 0.001) -> bool:
         """Do the client's work until ``condition()`` is true, for example ``lambda: publication.is_connected``.

@@ -16,6 +16,7 @@ from everlog.aeron.frames.constants import align, is_power_of_two
 from everlog.aeron.transport.format.layouts import BroadcastTrailer, RecordHeader
 from everlog.errors import CorruptData, DataLost, UsageError
 from everlog.kernel.memory import Memory
+from everlog.kernel.watch import WordPair
 
 HEADER_LENGTH = RecordHeader.size
 RECORD_ALIGNMENT = HEADER_LENGTH
@@ -92,6 +93,16 @@ class BroadcastReceiver:
         self._tail = self.capacity + BroadcastTrailer.field("tail_counter").offset
         self._latest = self.capacity + BroadcastTrailer.field("latest_counter").offset
         self._next = memory.get_i64_acquire(self._latest)
+        self._seen = Memory.allocate(8)
+
+    def listen(self) -> None:
+        """Make :attr:`words` differ while there are records to receive, and equal otherwise, until the next record."""
+        self._seen.put_i64(0, self._next)
+
+    @property
+    def words(self) -> WordPair:
+        """The transmitter's position, and this reader's at the last :meth:`listen`."""
+        return self._memory, self._tail, self._seen, 0
 
     def receive(self) -> tuple[int, bytes] | None:
         """The next record, type id and payload; ``None`` if none is available. Raises :class:`DataLost` if records were

@@ -58,6 +58,8 @@ from everlog.aeron.transport.protocol.commands import (
 )
 from everlog.errors import CorruptData, DataLost, EverlogError, UnknownMessage
 from everlog.kernel.memory import Memory
+from everlog.kernel.watch import WordPair
+from everlog.runtime.quiet import BUSY
 
 EVENT_LIMIT = 64
 """Most events read in one duty cycle."""
@@ -120,6 +122,19 @@ class ClientConductor:
             # CorruptData: the command buffer is damaged. Damaged events are only reported.
             self.fail(error)
             return 1
+
+    def quiet_until(self) -> int:
+        """The time before which only an event of the driver, at :attr:`words`, can bring work; ``BUSY`` if each cycle
+        is needed."""
+        if self.is_ended or self.proxy.has_unsent:
+            return BUSY
+        self._events.listen()
+        return self.liveness.due_ns()
+
+    @property
+    def words(self) -> WordPair:
+        """Two numbers that differ once the driver has sent an event."""
+        return self._events.words
 
     def _read_events(self) -> int:
         for count in range(EVENT_LIMIT):

@@ -26,6 +26,11 @@ class DriverProxy:
         """The driver's last heartbeat, in milliseconds since 1970; -1 after a shutdown."""
         return self._ring.consumer_heartbeat
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether commands wait for room in the driver's buffer."""
+        return bool(self._unsent)
+
     def next_correlation_id(self) -> int:
         """Take a correlation id, unique among all clients of this driver."""
         return self._ring.next_correlation_id()

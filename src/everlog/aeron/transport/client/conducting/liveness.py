@@ -13,6 +13,7 @@ from everlog.aeron.transport.client.errors import ClientTimeout, DriverTimeout
 from everlog.aeron.transport.client.options import ClientOptions
 from everlog.aeron.transport.format.counters import HEARTBEAT, VALUE_LENGTH
 from everlog.aeron.transport.format.layouts import CounterValue, HeartbeatKey
+from everlog.runtime.quiet import BUSY
 from everlog.time_units import NS_PER_MS
 from everlog.version import __version__
 
@@ -56,6 +57,12 @@ class Liveness:
             self._counters.values.put_i64_release(self.counter_id * VALUE_LENGTH + _VALUE, now_ms)
             self._last_beat_ns = now_ns
         return 1
+
+    def due_ns(self) -> int:
+        """When :meth:`check` has the next heartbeat to write or to check; ``BUSY`` until the first one."""
+        if self.counter_id is None or not self._last_beat_ns:
+            return BUSY
+        return self._last_beat_ns + self._options.keep_alive_interval_ns
 
     def check_driver(self, now_ms: int) -> None:
         """Raises :class:`DriverTimeout` if the driver has stopped."""

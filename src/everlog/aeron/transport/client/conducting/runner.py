@@ -23,6 +23,7 @@ from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.core.forking import OpenObjects
 from everlog.errors import Closed, EverlogError, UsageError
+from everlog.runtime.quiet import BUSY
 from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
@@ -92,6 +93,15 @@ class ClientRunner:
             done = conductor.do_work(self._clock.now_ns(), self._clock.now_ms())
             self._manage_pacemaker(conductor)
             return done
+        finally:
+            self._lock.release()
+
+    def quiet_until(self) -> int:
+        """The conductor's; ``BUSY`` after the end, or while another thread has the conductor."""
+        if not self._lock.acquire(blocking=False):
+            return BUSY
+        try:
+            return BUSY if self._conductor is None else self._conductor.quiet_until()
         finally:
             self._lock.release()
 
