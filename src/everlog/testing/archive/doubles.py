@@ -103,6 +103,7 @@ class ControlImage:
         self.correlation_id, self.session_id, self.stream_id = correlation_id, session_id, 10
         self.source_identity = "aeron:ipc"
         self.is_closed = False
+        self.log = self.scan = None
         self.requests: deque[bytes] = deque()
         self.rejections: list[str] = []
 
@@ -130,6 +131,7 @@ class RecordedImage:
         self.join_position = stream.end
         self.source_identity = "aeron:ipc"
         self.is_closed = self.is_ending = False
+        self.log = self.scan = None
         self._blocks: deque[tuple[int, bytes]] = deque()
 
     @property
@@ -313,6 +315,7 @@ class DriverClientDouble:
         self.is_closed = False
         self.failure = None
         self.client_id = 1
+        self.words = (Memory.allocate(8), 0, Memory.allocate(8), 0)
 
     def next_id(self) -> int:
         """An id that was not used before."""

@@ -117,6 +117,7 @@ class Received:
         self.term_buffer_length, self.mtu_length, self.join_position = TERM, MTU, 0
         self.source_identity = "10.0.0.1:5000"
         self.is_closed = self.is_end_of_stream = False
+        self.log = self.scan = None
         self.blocks: deque[bytes] = deque()
         self.limits: list[int] = []
         for name, value in other.items():

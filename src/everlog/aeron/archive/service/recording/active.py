@@ -21,6 +21,7 @@ from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamParameters
 from everlog.aeron.transport.client.counter import Counter
 from everlog.aeron.transport.client.image import Image
+from everlog.aeron.transport.client.images.image_scan import ImageScan
 from everlog.errors import EverlogError
 
 
@@ -36,6 +37,11 @@ class ActiveRecordings:
         self._arrived: deque[tuple[RecordedSubscription, Image]] = deque()
         self._sessions: dict[int, tuple[RecordingSession, RecordedSubscription]] = {}
         self._unwanted: list[Image] = []
+        self.scan = ImageScan(notices_ends=True)
+        """Shows which of the images have something to record, or have ended."""
+        # A thread of the recorder's gives a session back by its state; events that were not taken are tried again.
+        self._runs_all = transfers is not None or surroundings.events is not None
+        self._are_all_due = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -56,8 +62,24 @@ class ActiveRecordings:
         """Remember an image until the next cycle: the client of the driver accepts no calls in its handlers."""
         self._arrived.append((owner, image))
 
+    def touch(self) -> None:
+        """Run all sessions in the next cycle, even those whose images have nothing new: some were stopped."""
+        self._are_all_due = True
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only an image, as the scan shows it, can bring work."""
+        needs_cycles = self._runs_all and len(self._sessions) > 0
+        return not (self._are_all_due or self._arrived or self._unwanted or needs_cycles)
+
+    def _due(self) -> list[tuple[RecordingSession, RecordedSubscription]]:
+        if self._are_all_due or self._runs_all:
+            self._are_all_due = False
+            return list(self._sessions.values())
+        return self.scan.due()
+
     def do_work(self, subscriptions: Subscriptions, admission: Admission, now_ns: int) -> int:
-        """Begin to record what has come, and run each session once. Returns the amount of work done."""
+        """Begin to record what has come, and run each session that is due. Returns the amount of work done."""
         done = 0
         while self._arrived:
             owner, image = self._arrived.popleft()
@@ -65,7 +87,7 @@ class ActiveRecordings:
             if owner.is_stopped or not self._begin(owner, image, subscriptions, admission):
                 self._unwanted.append(image)
         self._pass_over_unwanted()
-        for session, owner in tuple(self._sessions.values()):
+        for session, owner in self._due():
             done += session.do_work(now_ns)
             if session.is_done:
                 self._release(session, owner, subscriptions)
@@ -97,10 +119,14 @@ class ActiveRecordings:
             request.requester.send_error(request.correlation_id, code, text)
             if request.auto_stop:
                 subscriptions.stop(owner, text)
+                self.touch()
             return not isinstance(error, ArchiveError)
         session = RecordingSession(request, image, owner.registration_id, recorder, position, self._surroundings)
         owner.sessions.append(session)
         self._sessions[session.recording_id] = session, owner
+        if not self._runs_all:
+            self.scan.add(image, self._sessions[session.recording_id])
+        self.touch()
         session.signal_start()
         if self._transfers is not None:
             self._transfers.add(session)
@@ -144,6 +170,8 @@ class ActiveRecordings:
         del self._sessions[session.recording_id]
         if self._transfers is not None:
             self._transfers.remove(session)
+        self.scan.discard(session.image)
+        self.touch()  # others may have been stopped along with it
         subscriptions.ended(owner, session)
         session.close()
         if not session.has_failed:  # it was stopped, and other recordings of its subscription may go on
@@ -164,6 +192,7 @@ class ActiveRecordings:
         self._arrived.clear()
         for session, _ in self._sessions.values():
             session.abandon()
+            self.scan.discard(session.image)
         self._sessions.clear()
 
 

@@ -23,6 +23,7 @@ from everlog.aeron.archive.service.recording.subscriptions import Subscriptions
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.frames.constants import NULL_POSITION
+from everlog.aeron.transport.client.images.image_scan import ImageScan
 from everlog.aeron.transport.client.subscription import Subscription
 
 
@@ -144,6 +145,7 @@ class RecordingService:
             message = f"no recording found for streamId={stream_id} channel={channel}"
             raise _unknown_subscription(channel, message)
         self._subscriptions.stop(found, "stop recording")
+        self._active.touch()
         return 0
 
     def stop_subscription(self, requester: Requester, correlation_id: int, subscription_id: int) -> int:
@@ -153,6 +155,7 @@ class RecordingService:
             message = f"no recording subscription found for subscriptionId={subscription_id}"
             raise _unknown_subscription(f"subscription {subscription_id}", message)
         self._subscriptions.stop(found, "stop recording")
+        self._active.touch()
         return 0
 
     def stop_by_identity(self, requester: Requester, correlation_id: int, recording_id: int) -> int:
@@ -166,6 +169,7 @@ class RecordingService:
         owner = self._active.owner(recording_id)
         was_stopped = owner.is_stopped
         self._subscriptions.forget(owner)
+        self._active.touch()
         return 0 if was_stopped else 1
 
     # State
@@ -218,6 +222,16 @@ class RecordingService:
         return None if session is None else session.recorded_position
 
     # Work
+
+    @property
+    def scan(self) -> ImageScan:
+        """Shows whether images have something to record."""
+        return self._active.scan
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only an image, as the scan shows it, can bring work."""
+        return self._active.is_quiet
 
     def do_work(self, now_ns: int) -> int:
         """Begin to record the images that have come, and record a block of each. Returns the amount of work done."""
