@@ -52,6 +52,17 @@ def test_the_longest_cycle_and_those_above_the_threshold_are_counted() -> None:
     assert exceeded.values == [1, 2]
 
 
+def test_a_pause_between_cycles_does_not_count_but_the_cycle_before_it_does() -> None:
+    longest, exceeded = counted(2)
+    cycle = CycleTime(longest, exceeded, 100 * MS)
+    cycle.measure(1_000 * MS)
+    cycle.pause(1_150 * MS)
+    cycle.pause(9_000 * MS)
+    cycle.measure(20_000 * MS)
+    cycle.measure(20_010 * MS)
+    assert (longest.values, exceeded.values) == ([150 * MS], [1])
+
+
 def test_transfers_are_summed_and_shown_once_a_cycle() -> None:
     longest, total_bytes, total_time = counters = counted(3)
     times = TransferTimes(*counters, clock_ns=lambda: 0)

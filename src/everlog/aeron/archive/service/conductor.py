@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.dispatch import Dispatch, Parts
+from everlog.aeron.archive.service.control.images import ControlImages
 from everlog.aeron.archive.service.control.sessions import ControlSessions
 from everlog.aeron.archive.service.counters import ArchiveCounters
 from everlog.aeron.archive.service.queries.queries import Queries
@@ -31,7 +32,7 @@ from everlog.aeron.transport.client.registration import Registration
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.errors import EverlogError
-from everlog.kernel.watch import WordPair
+from everlog.kernel.watch import Condition, WordPair
 from everlog.runtime.quiet import BUSY
 
 _log = logging.getLogger("everlog.aeron.archive")
@@ -44,8 +45,6 @@ class ArchiveConductor:
 
     With cycle counters of their own, ``recorder`` and ``replayer`` are agents for further threads (else ``None``);
     ``stop_transfers`` is to end these threads, and is called before the sessions are closed."""
-
-    words: Sequence[WordPair] = ()
 
     def __init__(
         self,
@@ -87,6 +86,10 @@ class ArchiveConductor:
         if settings.control_channel is not None:
             channels.insert(0, (settings.control_channel, settings.control_stream_id))
         self._controls = [self._subscribe(channel, stream_id) for channel, stream_id in channels]
+        self._images = [ControlImages(subscription) for subscription in self._controls]
+        self.words: Sequence[WordPair] = (context.aeron.words,)
+        self.conditions: Sequence[Condition] = (*(each.scan for each in self._images), self._recordings.scan)
+        """What shows requests, and messages to record, while it is quiet."""
 
     def _subscribe(self, channel: str, stream_id: int) -> Subscription:
         """Subscribe to a control channel; try again while the driver is short of resources."""
@@ -120,8 +123,8 @@ class ArchiveConductor:
                 return 0
             self._is_cut_off_told = True
             raise aeron.failure
-        for subscription in self._controls:
-            done += self._sessions.poll(subscription, now_ns)
+        for images in self._images:
+            done += self._sessions.poll(images, now_ns)
         done += self._sessions.do_work(now_ns)
         done += self._guarded(self._replays.do_work, now_ns)
         done += self._guarded(self._recordings.do_work, now_ns)
@@ -160,8 +163,14 @@ class ArchiveConductor:
             return 1
 
     def quiet_until(self) -> int:
-        """It needs every cycle: images and publications have no common word to wait for."""
-        return BUSY
+        """See :class:`~everlog.runtime.agent_runner.Agent`. It needs every cycle while a replay, a listing or a
+        deletion goes on, or a client has yet to connect or to take what is sent."""
+        if self._running or len(self._replays) or not self._recordings.is_quiet:
+            return BUSY
+        until_ns = min(self._sessions.quiet_until(), self._context.aeron.quiet_until())
+        if until_ns > BUSY:
+            self._counters.cycle.pause(self._counters.clock_ns())
+        return until_ns
 
     def sockets(self) -> Sequence[int]:
         """It has none of its own."""

@@ -100,6 +100,12 @@ class CycleTime:
         self._last_ns: int | None = None
         self._longest_ns = self._exceeded = 0
 
+    def pause(self, now_ns: int) -> None:
+        """Record that a cycle has ended and that the next one need not follow at once: what passes until then does not
+        count."""
+        self.measure(now_ns)
+        self._last_ns = None
+
     def measure(self, now_ns: int) -> None:
         """Record that a cycle begins."""
         duration_ns = 0 if self._last_ns is None else now_ns - self._last_ns
@@ -213,6 +219,7 @@ class ArchiveCounters:
             named(REPLAYER_READ_BYTES_TYPE_ID, "archive-replayer total read bytes"),
             named(REPLAYER_READ_TIME_TYPE_ID, "archive-replayer total read time in ns"),
         )
+        self.clock_ns = clock_ns
         self._errors = errors.result()
         found = {
             agent: CycleTime(longest.result(), exceeded.result(), threshold_ns)

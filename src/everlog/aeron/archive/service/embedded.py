@@ -115,7 +115,8 @@ class EmbeddedArchive:
             ]
             self._conductor.stop_transfers = self._stop_transfers
             strategy = idle_strategy(settings.idle_strategy)
-            self._runner = AgentRunner(CONDUCTOR, [self._conductor], strategy, self._on_error)
+            conditions = self._conductor.conditions
+            self._runner = AgentRunner(CONDUCTOR, [self._conductor], strategy, self._on_error, conditions)
             for runner in (*self._transferring, self._runner):
                 runner.start()
             self._exits = opened.pop_all()

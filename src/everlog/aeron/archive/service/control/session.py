@@ -121,6 +121,11 @@ class ControlSession:
         return self.state in (State.AUTHENTICATED, State.ACTIVE)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the session waits for requests only, and has nothing to send."""
+        return self.state is State.ACTIVE and not self._queue
+
+    @property
     def is_listing(self) -> bool:
         """Whether a listing is being answered."""
         return self.listing is not None and not self.listing.is_done

@@ -28,6 +28,7 @@ from everlog.aeron.archive.protocol.requests import (
 from everlog.aeron.archive.recording.refusals import ErrorCode
 from everlog.aeron.archive.service.channels import built, parse_channel, size_text
 from everlog.aeron.archive.service.context import ServiceContext
+from everlog.aeron.archive.service.control.images import ControlImages
 from everlog.aeron.archive.service.control.response_stream import PublishedResponses
 from everlog.aeron.archive.service.control.session import IMAGE_GONE, SESSION_CLOSED, ControlSession
 from everlog.aeron.archive.service.counters import CONTROL_SESSION_TYPE_ID, control_session_key, control_session_label
@@ -39,9 +40,9 @@ from everlog.aeron.frames.constants import version_text
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import FragmentAssembler
-from everlog.aeron.transport.client.subscription import Subscription
 from everlog.errors import EverlogError, UnknownMessage
-from everlog.time_units import NS_PER_S
+from everlog.runtime.quiet import BUSY, FOREVER
+from everlog.time_units import NS_PER_MS, NS_PER_S
 
 _log = logging.getLogger("everlog.aeron.archive")
 FRAGMENT_LIMIT = 10
@@ -50,6 +51,8 @@ MAX_SESSIONS = 1_000
 MAX_RESPONSE_TERM_LENGTH = 1 << 20
 """Longest term of a response publication that a client may ask for, unless the settings have longer ones: it is memory
 of the archive's host."""
+CHECK_INTERVAL_NS = 50 * NS_PER_MS
+"""How often sessions are run that only wait for requests."""
 WARNINGS_IN_A_PERIOD, PERIOD_S = 20, 10.0
 """How many warnings are logged within a period at most: a client that sends rubbish does not fill the log."""
 _MAX_SESSION_ID = (1 << 31) - 1
@@ -88,6 +91,7 @@ class ControlSessions:
         self._sessions: dict[int, tuple[ControlSession, Image]] = {}
         self._assemblers: dict[int, FragmentAssembler] = {}
         self._gone: list[Image] = []
+        self._are_settled = True
         self._limit = LineLimit(WARNINGS_IN_A_PERIOD, PERIOD_S)
         self._now_ns = 0
 
@@ -102,10 +106,10 @@ class ControlSessions:
 
     # Duty
 
-    def poll(self, subscription: Subscription, now_ns: int) -> int:
+    def poll(self, images: ControlImages, now_ns: int) -> int:
         """Read requests of all clients of a control subscription. Returns the amount of work done."""
         read = 0
-        for image in subscription.images:
+        for image in images.due():
             assembler = self._assemblers.get(image.correlation_id)
             if assembler is None:
                 assembler = self._assembler_of(image)
@@ -130,6 +134,7 @@ class ControlSessions:
         """Run all sessions, and close those that have ended. Returns the amount of work done."""
         done = 0
         self._now_ns = now_ns
+        self._are_settled = True
         while self._gone:
             self._end_sessions_of(self._gone.pop())
             done += 1
@@ -141,7 +146,16 @@ class ControlSessions:
             if session.is_done:
                 self._close(session, image)
                 done += 1
+            elif not session.is_settled:
+                self._are_settled = False
         return done
+
+    def quiet_until(self) -> int:
+        """The time before which only a request can bring work; ``BUSY`` while a session waits for something else. The
+        sessions' timers, and the look at whether the client still listens, may be late by as much."""
+        if not self._sessions:
+            return BUSY if self._gone else FOREVER
+        return self._now_ns + CHECK_INTERVAL_NS if self._are_settled and not self._gone else BUSY
 
     def _end_sessions_of(self, image: Image) -> None:
         self._assemblers.pop(image.correlation_id, None)

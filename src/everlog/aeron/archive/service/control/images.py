@@ -1,0 +1,34 @@
+"""The images over which requests come."""
+
+from __future__ import annotations
+
+from everlog.aeron.transport.client.image import Image
+from everlog.aeron.transport.client.images.image_scan import ImageScan
+from everlog.aeron.transport.client.subscription import Subscription
+
+
+class ControlImages:
+    """The images of one control subscription. Clients may be many, and most of them silent, so that only those with a
+    request are polled."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.scan = ImageScan(notices_ends=False)
+        self._subscription = subscription
+        self._known: tuple[Image, ...] = ()
+
+    def due(self) -> list[Image]:
+        """Return the images with something to read."""
+        images = tuple(self._subscription.images)
+        if images is not self._known:
+            self._follow(images)
+        return self.scan.due()
+
+    def _follow(self, images: tuple[Image, ...]) -> None:
+        before, now = ({image.correlation_id for image in group} for group in (self._known, images))
+        for image in self._known:
+            if image.correlation_id not in now:
+                self.scan.discard(image)
+        for image in images:
+            if image.correlation_id not in before:
+                self.scan.add(image, image)
+        self._known = images
