@@ -94,7 +94,7 @@ bench-archive: setup
 
 # The live archive beside the real one, both with a client in Java.
 bench-archive-service: setup
-	$(BIN)/python -m benchmarks archive_service
+	$(BIN)/python -m benchmarks service
 
 # Beside the real Aeron's client and media driver, of the same jar.
 bench-transport: setup

@@ -18,10 +18,16 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import org.agrona.CloseHelper;
@@ -38,8 +44,12 @@ import org.agrona.concurrent.status.CountersReader;
  * answered with {@code ok POSITION_BYTES MESSAGES SECONDS} or {@code error ...}. What {@code record} made is deleted
  * after it; what {@code replay} needs is recorded before it, outside the time, and kept for the next one alike.
  * {@code start COUNT}, {@code first COUNT} and {@code list COUNT} are answered with the median seconds of a
- * start-recording until its answer, of a replay until its first message, and of a list of 1,000 recordings. With the
- * driver's threading mode EXTERNAL it is a client of an archive that serves already by the driver in that folder.
+ * start-recording until its answer, of a replay until its first message, and of a list of 1,000 recordings; so is
+ * {@code one COUNT RECORDINGS}, of lists of one recording each, among the later half of so many. {@code udp} is {@code record}
+ * over UDP. {@code open COUNT} begins that many recordings, {@code pace RATE SECONDS} publishes that many messages a
+ * second to all of them together, in turn; {@code connect COUNT} opens that many more control sessions, which stay.
+ * With the driver's threading mode EXTERNAL it is a client of an archive that serves already by the driver in that
+ * folder.
  */
 public final class ArchiveBench
 {
@@ -53,6 +63,10 @@ public final class ArchiveBench
     private static final int KEPT_BYTES = 1024;
     private static final long KEPT_MESSAGES = 10_000;
     private static final int LISTED = 1_000;
+    private static final String MANY_CHANNEL = "aeron:ipc?term-length=1m";
+    private static final int FIRST_OF_MANY = 10_000;
+    private static final int PACED_BYTES = 1024;
+    private static final long PACE_NS = TimeUnit.MILLISECONDS.toNanos(1);
     private static final String SMALL_CHANNEL = "aeron:ipc?term-length=64k";
     private static final RecordingDescriptorConsumer NO_DESCRIPTOR =
         (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) -> {};
@@ -77,6 +91,8 @@ public final class ArchiveBench
     private long deletedRecording = NONE;
     private long seen;
     private long listed;
+    private final List<ExclusivePublication> many = new ArrayList<>();
+    private final List<AeronArchive> sessions = new ArrayList<>();
 
     public static void main(final String[] arguments) throws IOException
     {
@@ -98,6 +114,11 @@ public final class ArchiveBench
                     case "start" -> bench.latency(first, bench::startRecording);
                     case "first" -> bench.latency(first, bench::firstMessage);
                     case "list" -> bench.latency(first, bench::listRecordings);
+                    case "one" -> bench.latency(first, () -> bench.listOne(messages));
+                    case "udp" -> bench.recordOverUdp(first, messages);
+                    case "open" -> bench.open(first);
+                    case "pace" -> bench.pace(first, messages);
+                    case "connect" -> bench.connect(first);
                     default -> throw new IllegalArgumentException("unknown verb " + words[0]);
                 });
             }
@@ -106,6 +127,8 @@ public final class ArchiveBench
                 System.out.println("error " + failure.toString().replaceAll("\\s+", " "));
             }
         }
+        CloseHelper.quietCloseAll(bench.many);
+        CloseHelper.quietCloseAll(bench.sessions);
         CloseHelper.quietClose(bench.archive);
         CloseHelper.quietClose(bench.aeron);
         CloseHelper.quietClose(bench.driver);
@@ -138,13 +161,18 @@ public final class ArchiveBench
                 .catalogFileSyncLevel(0)
                 .fileSyncLevel(0));
         aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(driverFolder));
-        archive = AeronArchive.connect(new AeronArchive.Context()
+        archive = AeronArchive.connect(session()
+            .recordingSignalConsumer((session, correlation, recording, subscription, position, signal) ->
+                deletedRecording = RecordingSignal.DELETE == signal ? recording : deletedRecording));
+    }
+
+    private AeronArchive.Context session()
+    {
+        return new AeronArchive.Context()
             .aeron(aeron)
             .controlRequestChannel(CONTROL)
             .controlRequestStreamId(CONTROL_STREAM)
-            .controlResponseChannel(CONTROL)
-            .recordingSignalConsumer((session, correlation, recording, subscription, position, signal) ->
-                deletedRecording = RecordingSignal.DELETE == signal ? recording : deletedRecording));
+            .controlResponseChannel(CONTROL);
     }
 
     private static void await(final String what, final BooleanSupplier isDone)
@@ -170,15 +198,42 @@ public final class ArchiveBench
         return run.line();
     }
 
-    /** From the first offer until the recording's position is the publication's. */
+    /** The archive's driver receives what the same driver sends through the loopback interface. */
+    private String recordOverUdp(final int payloadBytes, final long messages)
+    {
+        forget();
+        final Run run = record(payloadBytes, messages, udpChannel(), SourceLocation.REMOTE);
+        delete(run.recordingId());
+        return run.line();
+    }
+
+    private static String udpChannel()
+    {
+        try (DatagramSocket free = new DatagramSocket(0, InetAddress.getLoopbackAddress()))
+        {
+            return "aeron:udp?endpoint=127.0.0.1:" + free.getLocalPort() + "|mtu=8k";
+        }
+        catch (final IOException failure)
+        {
+            throw new IllegalStateException(failure);
+        }
+    }
+
     private Run record(final int payloadBytes, final long messages)
+    {
+        return record(payloadBytes, messages, CHANNEL, SourceLocation.LOCAL);
+    }
+
+    /** From the first offer until the recording's position is the publication's. */
+    private Run record(
+        final int payloadBytes, final long messages, final String channel, final SourceLocation location)
     {
         final UnsafeBuffer buffer = new UnsafeBuffer(ByteBuffer.allocateDirect(payloadBytes));
         final IdleStrategy idle = YieldingIdleStrategy.INSTANCE;
-        try (ExclusivePublication publication = aeron.addExclusivePublication(CHANNEL, STREAM))
+        try (ExclusivePublication publication = aeron.addExclusivePublication(channel, STREAM))
         {
             final long subscription = archive.startRecording(
-                ChannelUri.addSessionId(CHANNEL, publication.sessionId()), STREAM, SourceLocation.LOCAL);
+                ChannelUri.addSessionId(channel, publication.sessionId()), STREAM, location);
             final CountersReader counters = aeron.countersReader();
             await("the recording's counter", () -> NONE != counterOf(publication) && publication.isConnected());
             final int counter = counterOf(publication);
@@ -315,6 +370,75 @@ public final class ArchiveBench
             throw new IllegalStateException(found + " recordings listed");
         }
         return System.nanoTime() - begin;
+    }
+
+    private long listOne(final long recordings)
+    {
+        final long recordingId = ThreadLocalRandom.current().nextLong(recordings / 2, recordings);
+        final long begin = System.nanoTime();
+        final int found = archive.listRecording(recordingId, NO_DESCRIPTOR);
+        final long took = System.nanoTime() - begin;
+        if (found != 1)
+        {
+            throw new IllegalStateException("no recording " + recordingId);
+        }
+        return took;
+    }
+
+    /** Begins recordings of as many streams. */
+    private String open(final int count)
+    {
+        while (many.size() < count)
+        {
+            final int stream = FIRST_OF_MANY + many.size();
+            archive.startRecording(MANY_CHANNEL, stream, SourceLocation.LOCAL);
+            many.add(aeron.addExclusivePublication(MANY_CHANNEL, stream));
+        }
+        for (final ExclusivePublication publication : many)
+        {
+            await("the recording's counter", () -> NONE != counterOf(publication) && publication.isConnected());
+        }
+        return String.format(Locale.ROOT, "ok 0 %d 0", many.size());
+    }
+
+    /** Publishes at an even pace. The seconds are those until all was recorded. */
+    private String pace(final int rate, final long seconds)
+    {
+        final CountersReader counters = aeron.countersReader();
+        final UnsafeBuffer buffer = new UnsafeBuffer(ByteBuffer.allocateDirect(PACED_BYTES));
+        final long messages = rate * seconds;
+        final long begin = System.nanoTime();
+        long sent = 0;
+        while (sent < messages)
+        {
+            final long due = Math.min(messages, (System.nanoTime() - begin) * rate / TimeUnit.SECONDS.toNanos(1));
+            for (; sent < due; sent++)
+            {
+                final ExclusivePublication publication = many.get((int)(sent % many.size()));
+                while (publication.offer(buffer, 0, PACED_BYTES) < 0)
+                {
+                    Thread.yield();
+                }
+            }
+            LockSupport.parkNanos(PACE_NS);
+        }
+        for (final ExclusivePublication publication : many)
+        {
+            final int counter = counterOf(publication);
+            await("the recording", () -> counters.getCounterValue(counter) >= publication.position());
+        }
+        return String.format(Locale.ROOT, "ok 0 %d %.9f", sent, (System.nanoTime() - begin) / 1e9);
+    }
+
+    /** Opens control sessions until there are as many. */
+    private String connect(final int count)
+    {
+        while (sessions.size() < count)
+        {
+            final int stream = FIRST_OF_MANY + sessions.size(); // one for all would bring each answer to all
+            sessions.add(AeronArchive.connect(session().controlResponseStreamId(stream).ownsAeronClient(false)));
+        }
+        return String.format(Locale.ROOT, "ok 0 %d 0", sessions.size());
     }
 
     private void forget()

@@ -38,8 +38,12 @@ TRANSPORT_GROUPS = {
     "transport_udp": "UDP against the real Aeron, with loss and without; an idle driver",
 }
 """Run by ``transport``, and not by a run without names."""
-SERVICE_GROUPS = {"archive_service": "the live archive against the real Aeron Archive"}
-"""Run by ``archive_service``, and not by a run without names."""
+SERVICE_GROUPS = {
+    "archive_service": "the live archive against the real Aeron Archive",
+    "archive_service_load": "the live archive: many recordings against the real Aeron Archive, idle, and by session",
+    "archive_service_catalog": "a live archive with very many recordings",
+}
+"""Run by ``service``, and not by a run without names."""
 SPARK_GROUPS = {
     "spark_decoded": "SBE columns and aggregation near the data against Parquet",
     "spark_planning": "planning over very many segments, and the memory of workers",
@@ -51,12 +55,13 @@ SPARK_GROUPS = {
 
 def main(names: list[str]) -> int:
     """Run the named groups; without names those that need nothing from elsewhere, or leave out what can't be had.
-    ``jlog``, ``archive``, ``transport`` and ``spark_all`` stand for several."""
+    ``jlog``, ``archive``, ``transport``, ``service`` and ``spark_all`` stand for several."""
     groups = GROUPS | JOURNAL_GROUPS | ARCHIVE_GROUPS | TRANSPORT_GROUPS | SERVICE_GROUPS | SPARK_GROUPS
     together = {
         "jlog": JOURNAL_GROUPS,
         "archive": ARCHIVE_GROUPS,
         "transport": TRANSPORT_GROUPS,
+        "service": SERVICE_GROUPS,
         "spark_all": {"spark": "", **SPARK_GROUPS},
     }
     names = [part for name in names for part in together.get(name, [name])]

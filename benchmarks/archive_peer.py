@@ -32,6 +32,7 @@ TERM_BYTES = 64 << 20
 SEGMENT_BYTES = 128 << 20
 MESSAGES = {1024: 1 << 20, 32: 10_000_000}
 """By payload bytes: about 1.1 GB and 0.64 GB recorded."""
+UDP_MESSAGES = 200_000
 WARM_UP_RUNS = 2
 SECONDS_TO_END = 60.0
 
@@ -97,16 +98,33 @@ class ArchivePeer:
         follows on some that do not count."""
         return self._run("record", payload_bytes, messages)
 
+    def record_udp(self, payload_bytes: int, messages: int | None = None) -> Run:
+        """As :meth:`record`, over UDP through the loopback interface, with an MTU of 8 KiB."""
+        return self._run("udp", payload_bytes, UDP_MESSAGES if messages is None else messages)
+
     def replay(self, payload_bytes: int, messages: int | None = None) -> Run:
         """The same, replayed: from a recording that is made outside the time."""
         return self._run("replay", payload_bytes, messages)
 
     def latency(self, verb: str, count: int) -> float:
         """Median seconds: ``start`` a recording, ``first`` message of a replay, ``list`` of 1,000 recordings."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{verb} {count}\n")
-        self._process.stdin.flush()
-        return float(self._answer("ok").split()[2])
+        return self._ask(verb, count).seconds
+
+    def list_one(self, count: int, recordings: int) -> float:
+        """Median seconds of lists of one recording, among the later half of so many."""
+        return self._ask("one", count, recordings).seconds
+
+    def open(self, count: int) -> None:
+        """Begins recordings of as many streams, which go on."""
+        self._ask("open", count)
+
+    def pace(self, rate: int, seconds: int) -> None:
+        """Publishes that many messages of 1 KiB a second, to all streams of :meth:`open` in turn."""
+        self._ask("pace", rate, seconds)
+
+    def connect(self, count: int) -> None:
+        """Opens control sessions until there are as many, beside its own one."""
+        self._ask("connect", count)
 
     def close(self) -> None:
         """Ends the process and removes its folders. Idempotent."""
@@ -127,12 +145,16 @@ class ArchivePeer:
         runs = 1 if (verb, payload_bytes) in self._warm else 1 + WARM_UP_RUNS
         self._warm.add((verb, payload_bytes))
         for _ in range(runs):
-            assert self._process.stdin is not None
-            self._process.stdin.write(f"{verb} {payload_bytes} {count}\n")
-            self._process.stdin.flush()
-            position_bytes, found, took = self._answer("ok").split()
-        if int(found) != count:
-            raise SystemExit(f"Aeron's archive: {found} messages of {count}")
+            run = self._ask(verb, payload_bytes, count)
+        if run.messages != count:
+            raise SystemExit(f"Aeron's archive: {run.messages} messages of {count}")
+        return run
+
+    def _ask(self, *words: object) -> Run:
+        assert self._process.stdin is not None
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        position_bytes, found, took = self._answer("ok").split()
         return Run(int(position_bytes), int(found), float(took))
 
     def _answer(self, expected: str) -> str:

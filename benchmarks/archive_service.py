@@ -1,7 +1,8 @@
 """The live archive beside the real one. The same client, in Java, publishes, records and subscribes: to the real
 archive with its driver, and to ours with ours, which are in a process of their own.
 
-Recordings and replays of 1 KiB and 32 bytes over IPC; latencies as medians of some requests.
+Recordings and replays of 1 KiB and 32 bytes over IPC, recordings of 1 KiB over UDP; latencies as medians of some
+requests.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def lines() -> Iterator[Line | str]:
                 ours, theirs = _rates(both, verb, payload_bytes)
                 rate, ratio = paired_rates(ours, theirs)
                 yield Line(f"{verb} live {payload_bytes} B", rate / 1e6, "MB/s", ">=1.0", ratio)
+        rate, ratio = paired_rates(*_rates(both, "udp", 1024))
+        yield Line("record over UDP 1024 B", rate / 1e6, "MB/s", ">=1.0", ratio)
         for verb in ("start", "first"):
             yield _latency(both, verb)
     with ExitStack() as opened:
@@ -61,7 +64,7 @@ def lines() -> Iterator[Line | str]:
 
 def _rates(both: Both, verb: str, payload_bytes: int) -> tuple[Callable[[], float], Callable[[], float]]:
     def rate(peer: ArchivePeer) -> Callable[[], float]:
-        run: Callable[[int], Run] = peer.record if verb == "record" else peer.replay
+        run: Callable[[int], Run] = {"record": peer.record, "udp": peer.record_udp, "replay": peer.replay}[verb]
         return lambda: run(payload_bytes).bytes_per_second
 
     return rate(both.ours), rate(both.theirs)
