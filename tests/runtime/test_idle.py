@@ -112,25 +112,26 @@ def test_all_steps_are_somebody_elses_who_may_say_that_the_next_cycle_is_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls, asked = Calls(monkeypatch), list[tuple[int, int, int, int]]()
-    answers: Iterator[bool | None] = iter([False, False, True, None, False])
-    now = iter([0, 99_000_000, 100_000_000, 0, 0])
+    answers: Iterator[bool | None] = iter([False, False, False, False, True, None, False])
+    now = iter([0, 99_000_000, 100_000_000, 999_000_000, 1_000_000_000, 0, 0])
     backoff = Backoff()
     backoff.rest = lambda steps, limit_ns: asked.append(steps) or next(answers)
     monkeypatch.setattr(time, "monotonic_ns", lambda: next(now))
-    for _ in range(3):
-        backoff.idle(0)
-    all_steps, longest, longer = (10, 20, 1000, 1_000_000), (0, 0, 1_000_000, 1_000_000), (0, 0, 2_000_000, 2_000_000)
-    assert asked == [all_steps, longest, longer]
+    for work_count in (0, 0, 1, 0, 1):
+        backoff.idle(work_count)  # work after a rest in which none arrived is a timer's
+    all_steps = (10, 20, 1000, 1_000_000)
+    parks = [1_000_000, 2_000_000, 2_000_000, 4_000_000]
+    assert asked == [all_steps, *((0, 0, park_ns, park_ns) for park_ns in parks)]
     for _ in range(10):
         backoff.idle(0)  # what had arrived was no work: it is not asked again
-    assert (len(asked), calls.made) == (3, [])
+    assert (len(asked), calls.made) == (5, [])
     backoff.idle(1)
     backoff.idle(0)
     backoff.idle(0)
-    assert asked[3:] == [all_steps], "after the answer that the next cycle is needed, none until there was work"
+    assert asked[5:] == [all_steps], "after the answer that the next cycle is needed, none until there was work"
     backoff.idle(1)
     backoff.idle(0)
-    assert asked[4:] == [all_steps]
+    assert asked[6:] == [all_steps]
 
 
 @pytest.mark.parametrize(

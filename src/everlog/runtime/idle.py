@@ -14,7 +14,7 @@ from everlog.kernel.watch_twin import LONG_YIELD_NS
 IdleStrategyName = Literal["noop", "spin", "yield", "sleep-ns", "sleep-ms", "backoff", "controllable"]
 MAX_SPINS, MAX_YIELDS = 10, 20
 MIN_PARK_NS, MAX_PARK_NS = 1_000, 1_000_000
-LONG_REST_NS = 100_000_000
+LONG_REST_NS, VERY_LONG_REST_NS = 100_000_000, 1_000_000_000
 SLEEP_NS, SLEEP_MS_NS = 1_000, 1_000_000
 NANOSECONDS = 1e-9
 
@@ -95,8 +95,8 @@ class Backoff:
 
     ``rest``, if set, is called at the first cycle without work, with the steps to take and how long at most. It takes
     them as long as no cycle is needed, and returns whether work has arrived, or ``None`` if the next cycle is needed.
-    After a tenth of a second of rest, its sleeps are twice as long as the longest otherwise: each costs processor
-    time."""
+    After a tenth of a second of rest, its sleeps are twice as long as the longest otherwise, after a second four times:
+    each costs processor time."""
 
     def __init__(
         self,
@@ -110,8 +110,6 @@ class Backoff:
         self.wait: Callable[[int], int] | None = None
         self.rest: Callable[[BackoffSteps, int], bool | None] | None = None
         self._steps = BackoffSteps(max_spins, max_yields, min_park_ns, max_park_ns)
-        self._last_step = BackoffSteps(0, 0, max_park_ns, max_park_ns)
-        self._long_step = BackoffSteps(0, 0, 2 * max_park_ns, 2 * max_park_ns)
         self._had_rest: bool | None = None
         self._rest_began_ns = 0
         self._max_park_ns = max_park_ns
@@ -121,8 +119,11 @@ class Backoff:
     def idle(self, work_count: int) -> None:
         """Take the next step if there was no work, else go back to the first."""
         if work_count > 0:
-            self._idle_cycles, self._had_rest = 0, None
-            return
+            self._idle_cycles = 0
+            # After a rest without an arrival, it was a timer's work: the rest goes on.
+            if self._had_rest is not False:
+                self._had_rest = None
+                return
         # What looked like work, but was none, is not looked at in vain again and again.
         if self._idle_cycles == 0 and self.rest is not None and self._had_rest is not True:
             self._had_rest = self.rest(self._next_steps(), LONG_REST_NS)
@@ -146,7 +147,10 @@ class Backoff:
         if self._had_rest is None:
             self._rest_began_ns = now_ns
             return self._steps
-        return self._last_step if now_ns - self._rest_began_ns < LONG_REST_NS else self._long_step
+        rested_ns = now_ns - self._rest_began_ns
+        factor = 1 if rested_ns < LONG_REST_NS else 2 if rested_ns < VERY_LONG_REST_NS else 4
+        park_ns = factor * self._max_park_ns
+        return BackoffSteps(0, 0, park_ns, park_ns)
 
 
 class Controllable:
