@@ -34,7 +34,8 @@ class SegmentWriter:
         self.segments = segments
         self.sync_level = sync_level
         self._file: WritableFile | None = None
-        self._full: list[str] = []
+        self._unsynced_base: int | None = None
+        """The first full segment that is not on disk yet, at level 0."""
         self._has_new_name = False
         self._window_end = -1
         self._window_bytes = 0
@@ -122,11 +123,11 @@ class SegmentWriter:
     def roll(self) -> None:
         """Create and open the next file, after a full one. Raises :class:`WriteFailed`; then the full one stays
         open."""
-        full, name = self.file, self.segments.name(self.base)
+        full, base = self.file, self.base
         self.open(self.end)
         full.close()
-        if not self.sync_level:
-            self._full.append(name)
+        if not self.sync_level and self._unsynced_base is None:
+            self._unsynced_base = base
 
     def cut_back(self, position: int) -> None:
         """Zero everything from ``position`` to the file's end; needs no disk space. Raises :class:`WriteFailed`."""
@@ -135,9 +136,10 @@ class SegmentWriter:
 
     def sync(self) -> None:
         """Return when all that was written is on disk. Raises :class:`WriteFailed`."""
-        while self._full:  # not synced yet at level 0
-            self._sync_full(self._full[0])
-            del self._full[0]
+        while self._unsynced_base is not None:
+            self._sync_full(self.segments.name(self._unsynced_base))
+            following = self._unsynced_base + self.segments.segment_length
+            self._unsynced_base = following if following < self.base else None
         self.file.sync(times=self.sync_level > 1)
         if self._has_new_name:
             self._storage.sync_folder()
