@@ -14,11 +14,13 @@ from everlog.aeron.frames.constants import FLAG_BEGIN, FLAG_END, HEADER_LENGTH, 
 from everlog.aeron.frames.framing_inputs import framed_length
 from everlog.aeron.layouts import DataHeader
 from everlog.aeron.transport.client.appending.results import ADMIN_ACTION, BACK_PRESSURED, CLOSED, NOT_CONNECTED
+from everlog.aeron.transport.client.conducting.runner import Clock
 from everlog.aeron.transport.client.counters_reader import CountersReader
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.aeron.transport.memory.counters_memory import Counters
 from everlog.kernel.memory import Memory
 from everlog.testing.archive.published import MAX_PAYLOAD, MTU_LENGTH, TERM_LENGTH, PublishedStream
+from everlog.time_units import NS_PER_S
 
 COUNTERS = 256
 WINDOW = TERM_LENGTH // 2
@@ -301,9 +303,10 @@ class PublishedDouble:
 
 class DriverClientDouble:
     """The archive's client of a driver that answers in its own time. ``listens`` tells for a stream id whether a client
-    has subscribed."""
+    has subscribed; ``clock`` is the simulation's."""
 
-    def __init__(self, generator: random.Random, listens: Callable[[int], bool]) -> None:
+    def __init__(self, generator: random.Random, listens: Callable[[int], bool], clock: Clock) -> None:
+        self.clock = clock
         self._random = generator
         self._listens = listens
         self._ids = itertools.count(1000)
@@ -336,6 +339,16 @@ class DriverClientDouble:
             adding.turn()
         self._adding = [each for each in self._adding if not each.done]
         return 0
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 10.0, sleep_s: float = 0.001) -> bool:
+        """Let the driver answer until a condition holds."""
+        deadline_ns = self.clock.now_ns() + round(timeout_s * NS_PER_S)
+        while not condition():
+            if self.clock.now_ns() >= deadline_ns:
+                return False
+            self.do_work()
+            self.clock.sleep(sleep_s)
+        return True
 
     def add_subscription(self, channel: str, stream_id: int, on_image: Any = None, on_gone: Any = None) -> Any:
         """Subscribe."""

@@ -21,6 +21,7 @@ from everlog.aeron.archive.service.counters import ArchiveCounters, CycleThresho
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.aeron.family_options import Checksum
+from everlog.aeron.transport.client.conducting.runner import Clock
 from everlog.testing.archive.answers import Answers
 from everlog.testing.archive.choices import SEGMENT_LENGTH, STREAMS
 from everlog.testing.archive.crash import Crash, PowerCut
@@ -101,7 +102,9 @@ class MachineSimulation:
             liveness_timeout_s=0,
         )
         self.archive = Archive.create(self._storage, options, exist_ok=True)
-        self.aeron = DriverClientDouble(self.random, self.listening.__contains__)
+        script = self.script
+        clock = Clock(lambda: script.now_ns, lambda: script.now_ns // NS_PER_MS, script.sleep)
+        self.aeron = DriverClientDouble(self.random, self.listening.__contains__, clock)
         aeron: Any = self.aeron
         context = ServiceContext(
             aeron=aeron,
@@ -111,8 +114,9 @@ class MachineSimulation:
             on_error=self.watch.on_error,
             now_ms=lambda: self.script.now_ns // NS_PER_MS,
         )
-        counters = ArchiveCounters(aeron, 1, CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S), lambda: self.script.now_ns)
-        self.conductor = ArchiveConductor(context, counters)
+        thresholds = CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S)
+        self._counters = ArchiveCounters(aeron, 1, thresholds, lambda: self.script.now_ns)
+        self.conductor = ArchiveConductor(context, self._counters)
         control: Any = self.conductor._controls[0]
         self.control: SubscribedDouble = control
         self.watch.open(self.archive, self.conductor, self._storage)
@@ -145,6 +149,9 @@ class MachineSimulation:
         is_maintained = bool(self.maintained())
         self.conductor.close()
         self.archive.close()
+        self._counters.close()
+        left = list(self.aeron.counters)
+        self.script.require(len(left) == len(self._limits), f"after a close there are counters: {left}")
         self._reopen(self._storage)
         recovered = self.archive.recovered
         self.script.require(is_maintained or not recovered, f"after a close there is something to do: {recovered}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from everlog.time_units import NS_PER_MS
+from everlog.time_units import NS_PER_MS, NS_PER_S
 
 SHOWN_LINES = 200
 
@@ -24,6 +24,10 @@ class Script:
     def note(self, text: str) -> None:
         """Add a line."""
         self.lines.append(f"{self.now_ns / NS_PER_MS:9.1f} ms  {text}")
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass while somebody waits."""
+        self.now_ns += round(seconds * NS_PER_S)
 
     def fail(self, text: str) -> NoReturn:
         """Raise :class:`SimulationFailed`."""

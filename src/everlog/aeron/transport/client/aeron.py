@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +28,7 @@ from everlog.aeron.transport.client.subscription import Subscription
 from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.errors import EverlogError
 from everlog.kernel.watch import WordPair
+from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
 SESSION_ID_VERSION = 1 << 16
@@ -229,14 +229,20 @@ class Aeron:
         """Do the client's work until ``condition()`` is true, for example ``lambda: publication.is_connected``.
         Returns false if that takes more than ``timeout_s`` seconds; sleeps ``sleep_s`` between checks. Raises the
         error that ended the client."""
-        deadline = time.monotonic() + timeout_s
+        clock = self._runner.clock
+        deadline_ns = clock.now_ns() + round(timeout_s * NS_PER_S)
         while not condition():
             self._runner.ask(lambda _: None)
-            if time.monotonic() >= deadline:
+            if clock.now_ns() >= deadline_ns:
                 return False
             if not self._runner.work():
-                time.sleep(sleep_s)
+                clock.sleep(sleep_s)
         return True
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the client waits by; simulations have their own."""
+        return self._runner.clock
 
     @property
     def is_closed(self) -> bool:

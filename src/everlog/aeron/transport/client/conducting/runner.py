@@ -58,7 +58,7 @@ class ClientRunner:
         clock: Clock | None = None,
     ) -> None:
         self.options = options
-        self._clock = Clock() if clock is None else clock
+        self.clock = Clock() if clock is None else clock
         self._liveness_timeout_ns = driver.client_liveness_timeout_ns
         self._conductor: ClientConductor | None = ClientConductor(driver, map_log, options, self)
         self.client_id = self._conductor.client_id
@@ -90,7 +90,7 @@ class ClientRunner:
             conductor = self._conductor
             if conductor is None or conductor.is_ended or conductor.handlers.is_calling:
                 return 0
-            done = conductor.do_work(self._clock.now_ns(), self._clock.now_ms())
+            done = conductor.do_work(self.clock.now_ns(), self.clock.now_ms())
             self._manage_pacemaker(conductor)
             return done
         finally:
@@ -133,18 +133,18 @@ class ClientRunner:
         handler."""
         self.check_outside_handlers(registration.what)
         limit_ns = self.options.driver_timeout_ns if timeout_s is None else round(timeout_s * NS_PER_S)
-        deadline_ns = self._clock.now_ns() + limit_ns
+        deadline_ns = self.clock.now_ns() + limit_ns
         sleep_ns, yields = FIRST_SLEEP_NS, YIELDS
         try:
             while self.work() >= 0 and not registration.done:
                 if yields:
                     yields -= 1
-                    self._clock.give_way()
+                    self.clock.give_way()
                     continue
-                if self._clock.now_ns() >= deadline_ns:
+                if self.clock.now_ns() >= deadline_ns:
                     self._give_up(registration, limit_ns)
                     return
-                self._clock.sleep(sleep_ns / NS_PER_S)
+                self.clock.sleep(sleep_ns / NS_PER_S)
                 sleep_ns = min(sleep_ns * 2, self.options.await_sleep_ns)
         except BaseException:
             self.cancel(registration)
