@@ -179,8 +179,9 @@ def test_a_write_that_fails_stops_its_recording_at_the_last_good_block(
     assert stop_positions(tmp_path / "a")[failing.recording_id] == good
 
 
-def test_a_full_disk_leaves_the_recording_to_recovery_and_the_service_goes_on(driver: str, tmp_path: Path) -> None:
-    """Not even the stop position can be written: there is no STOP, and what was acknowledged stays."""
+def test_on_a_full_disk_a_recording_stops_when_its_stop_position_can_be_written(driver: str, tmp_path: Path) -> None:
+    """Not even the stop position can be written: STOP comes later, what was acknowledged stays, and the service goes
+    on."""
     with world_of(driver, tmp_path / "a") as world:
         recorded = world.record()
         good = recorded.publish()
@@ -194,11 +195,14 @@ def test_a_full_disk_leaves_the_recording_to_recovery_and_the_service_goes_on(dr
         world.archive.start_recording(IPC, vain_stream)
         with world.aeron.add_exclusive_publication(IPC, vain_stream):
             assert world.error().code in (ErrorCode.STORAGE_SPACE, ErrorCode.GENERIC)
+        assert world.archive.recording_position(recorded.recording_id) == good
         world.work_again()
+        stopped = recorded.take()
+        assert (stopped.signal, stopped.position) == (RecordingSignal.STOP, good)
+        assert world.archive.stop_position(recorded.recording_id) == good
+        assert world.replayed(recorded.recording_id) == recorded.published
         world.check_others()
-    stop, messages = replayed_offline(tmp_path / "a", recorded.recording_id)
-    assert stop >= good  # as after a crash: what was half written may look like a message
-    assert messages[: len(recorded.published)] == recorded.published
+    assert replayed_offline(tmp_path / "a", recorded.recording_id) == (good, recorded.published)
 
 
 def test_a_sync_that_fails_stops_the_recording_where_all_was_synced(driver: str, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from everlog.aeron.archive.writing.recording_end import RecordingEnd
 from everlog.aeron.frames.framing import SLOW_PATH, Framer, longest_of
 from everlog.aeron.frames.framing_inputs import check_payloads, contiguous, integer_view
 from everlog.core.files.durability import Durability
-from everlog.errors import CorruptData, EverlogError, UsageError
+from everlog.errors import CorruptData, EverlogError, StoreUnavailable, UsageError, WriteFailed
 from everlog.kernel.memory import BlockSink
 
 BLOCK_BYTES = 1 << 20
@@ -71,6 +71,11 @@ class Recorder:
         self._progress = Progress()
         self._end = RecordingEnd(recording_id, framer, writer, durability, self._progress)
         self._tail = self._end.tail
+        self.is_cataloged = False
+        """Whether the catalog has the stop position."""
+        self.is_lost = False
+        """Whether ``stop`` found that the folder has another owner, which stops the recording."""
+        self._may_retry = False
 
     # State
 
@@ -275,23 +280,30 @@ class Recorder:
         self._end.acknowledge(None)
         return position
 
-    def stop(self) -> int:
+    def stop(self, *, may_retry: bool = False) -> int:
         """End the recording: record what was offered, write the stop position to the catalog and return it. A second
         call does nothing.
 
         Raises :class:`WriteFailed` if offered messages could not be recorded (the recording stops without them), or if
         the catalog could not be written: the recording then stays active, and opening the archive ends it after its
-        last message.
+        last message. With ``may_retry`` the next call tries again, until ``is_cataloged``; ``abandon`` gives up.
         """
         with self._tail:
-            if self._end.is_stopped:
+            if self.is_cataloged or (self._end.is_stopped and not self._may_retry):
                 return self._tail.acknowledged
-            self._owner.check()
+            self._may_retry = may_retry
             try:
+                self._owner.check()
                 failure = self._end.stop()
                 self._owner.stopped(self, self._tail.acknowledged)
+                self.is_cataloged = True
+            except StoreUnavailable as error:
+                self.is_lost = not isinstance(error, WriteFailed)
+                self._may_retry = may_retry and not self.is_lost
+                raise
             finally:
-                self._end.close()
+                if self.is_cataloged or not self._may_retry:
+                    self._end.close()
         self.wake()
         self._owner.report_stopped(self)
         if failure is not None:
@@ -309,6 +321,7 @@ class Recorder:
     def abandon(self) -> None:
         """Close the file and leave the recording active, as the death of the process does."""
         with self._tail:
+            self._may_retry = False
             self._end.close()
         self.wake()
 

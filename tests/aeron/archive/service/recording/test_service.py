@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from everlog.aeron.archive.recording.refusals import ArchiveError
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.errors import WriteFailed
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
+from everlog.time_units import NS_PER_S
 from tests.aeron.archive.recorded import opened, quiet, recordings
 from tests.aeron.archive.service.recording.recording_world import CHANNEL, World
 from tests.aeron.frames.framed_messages import INITIAL_TERM, MTU, SESSION, STREAM, TERM, frame, padding
@@ -377,7 +379,8 @@ def test_a_recording_without_a_counter_is_ended_and_the_client_is_told() -> None
     assert len(world.errors) == 1
 
 
-def test_a_stop_position_that_cannot_be_written_is_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_at_its_end(monkeypatch: pytest.MonkeyPatch) -> tuple[World, FaultyWrites]:
+    """A recording whose stream has ended, and whose stop position can't be written."""
     world, storage = failing(monkeypatch)
     world.start()
     image = world.arrive()
@@ -385,13 +388,112 @@ def test_a_stop_position_that_cannot_be_written_is_no_stop(monkeypatch: pytest.M
     world.run()
     world.told()
     image.is_closed = True
-    storage.faults = WriteFaults(fail_at=storage.operation_count, operations=frozenset({"write"}), error=5)
+    storage.faults = WriteFaults(
+        fail_at=storage.operation_count, count=1 << 40, operations=frozenset({"write"}), error=5
+    )
     world.run()
+    return world, storage
+
+
+def test_a_stop_position_that_cannot_be_written_is_tried_again_until_it_can(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, storage = broken_at_its_end(monkeypatch)
     assert [event[0] for event in world.told()] == ["error"]
+    assert world.service.is_active(0)
+    assert world.service.recorded_position(0) == 64
+    assert world.client.counters[0].is_closed
+    assert world.client.subscriptions[0].is_closed is False
+    with pytest.raises(ArchiveError, match="cannot extend active recording 0"):
+        world.extend(channel=IPC)
+    assert world.service.quiet_until() == NS_PER_S
+    for second in range(4):
+        failed = len(storage.failed)
+        for tenth in range(10):
+            world.service.do_work(second * NS_PER_S + tenth * NS_PER_S // 10)
+        assert len(storage.failed) - failed <= 1, "one attempt a second"
+    assert world.told() == []
+    storage.faults = WriteFaults()
+    world.service.do_work(5 * NS_PER_S)
+    assert world.told() == [("STOP", 1, 0, 100, 64)]
+    assert world.archive.stop_position(0) == 64
     assert not world.service.is_active(0)
-    world.archive.close()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [
+        "recording 0 stays active: its stop position can't be written, and is tried again every 1 s",
+        "recording 0: its stop position, 64, is written now",
+    ]
+    world.extend(channel=IPC)
+
+
+def test_what_could_not_be_cut_off_is_cut_off_before_the_stop_position_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, storage = failing(monkeypatch)
+    world.start()
+    image = world.arrive()
+    image.blocks.append(frame(0, b"one"))
+    world.run()
+    image.blocks.append(frame(64, b"two"))
+    storage.faults = WriteFaults(
+        fail_at=0, count=1 << 40, operations=frozenset({"write", "truncate"}), error=5, part_bytes=40
+    )
+    storage.operation_count = 0
+    world.run()
+    world.service.do_work(0)
+    storage.faults = WriteFaults()
+    assert world.archive.catalog.recording(0).stop_position is None
+    world.service.do_work(2 * NS_PER_S)
+    assert world.archive.stop_position(0) == 64
+    assert set(world.storage.read_all("0-0.rec")[64:]) == {0}
+    assert messages(world) == {0: [b"one"]}
+
+
+def test_a_stop_position_that_is_never_written_is_left_to_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, storage = broken_at_its_end(monkeypatch)
+    world.told()
+    world.service.close()
+    assert world.told() == []
+    storage.faults = WriteFaults()
+    world.archive.abandon()
     with opened(world.storage) as again:
         assert again.stop_position(0) == 64
+
+
+def test_a_recording_that_waits_for_its_stop_is_given_up_when_the_folder_has_another_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, storage = broken_at_its_end(monkeypatch)
+    world.told()
+    storage.faults = WriteFaults()
+    world.archive._ownership.leave()
+    for second in range(3):
+        world.service.do_work(second * NS_PER_S)
+    assert not world.service.is_active(0)
+    assert world.told() == []
+    assert world.archive.catalog.recording(0).stop_position is None
+
+
+def test_a_recording_without_a_counter_whose_stop_cannot_be_written_is_stopped_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, _ = failing(monkeypatch)
+    world.start(11)
+    world.arrive(join_position=64)
+    world.client.refusal = RegistrationRefused.of("add-counter", 0, "no more counters")
+    stop = world.archive.catalog.set_stop
+
+    def fail(*_: object) -> None:
+        raise WriteFailed("archive.catalog", found="a broken disk")
+
+    monkeypatch.setattr(world.archive.catalog, "set_stop", fail)
+    world.run()
+    assert [each[:2] for each in world.told()] == [("error", 11)]
+    assert world.service.is_active(0)
+    monkeypatch.setattr(world.archive.catalog, "set_stop", stop)
+    world.service.do_work(2 * NS_PER_S)
+    assert world.archive.stop_position(0) == 64
+    assert not world.service.is_active(0)
 
 
 def test_recordings_end_when_the_folder_has_another_owner() -> None:

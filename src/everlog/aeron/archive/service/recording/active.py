@@ -17,6 +17,7 @@ from everlog.aeron.archive.service.recording.session import RecordingSession, Se
 from everlog.aeron.archive.service.recording.streams import check_image_extends, parameters_of_image
 from everlog.aeron.archive.service.recording.subscriptions import RecordedSubscription, Subscriptions
 from everlog.aeron.archive.service.transfers import Transfers
+from everlog.aeron.archive.service.recording.unstopped import UnstoppedRecordings
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamParameters
 from everlog.aeron.transport.client.counter import Counter
@@ -42,17 +43,23 @@ class ActiveRecordings:
         # A thread of the recorder's gives a session back by its state; events that were not taken are tried again.
         self._runs_all = transfers is not None or surroundings.events is not None
         self._are_all_due = False
+        self._unstopped = UnstoppedRecordings()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def __contains__(self, recording_id: int) -> bool:
-        return recording_id in self._sessions
+        return recording_id in self._sessions or recording_id in self._unstopped
 
     def session(self, recording_id: int) -> RecordingSession | None:
-        """The session of a recording; ``None`` if it is not active."""
+        """The session of a recording; ``None`` if no image is being recorded."""
         found = self._sessions.get(recording_id)
         return None if found is None else found[0]
+
+    def recorded_position(self, recording_id: int) -> int | None:
+        """The position up to which a recording is recorded; ``None`` if it is not active."""
+        found = self._sessions.get(recording_id)
+        return self._unstopped.recorded_position(recording_id) if found is None else found[0].recorded_position
 
     def owner(self, recording_id: int) -> RecordedSubscription:
         """The subscription of an active recording."""
@@ -71,6 +78,10 @@ class ActiveRecordings:
         """Whether only an image, as the scan shows it, can bring work."""
         needs_cycles = self._runs_all and len(self._sessions) > 0
         return not (self._are_all_due or self._arrived or self._unwanted or needs_cycles)
+
+    def quiet_until(self) -> int:
+        """When there is something to do, while it is quiet."""
+        return self._unstopped.quiet_until()
 
     def _due(self) -> list[tuple[RecordingSession, RecordedSubscription]]:
         if self._are_all_due or self._runs_all:
@@ -91,7 +102,7 @@ class ActiveRecordings:
             done += session.do_work(now_ns)
             if session.is_done:
                 self._release(session, owner, subscriptions)
-        return done
+        return done + self._unstopped.do_work(now_ns)
 
     def _pass_over_unwanted(self) -> None:
         """Read past what is not recorded. The original leaves such an image unread, which holds up its publisher: with
@@ -160,9 +171,17 @@ class ActiveRecordings:
             position = self._context.aeron.add_counter(RECORDING_POSITION_TYPE_ID, label, key)
             position.value = stream.join_position
         except BaseException:
-            recorder.stop()
+            self._stop_unused(recorder)
             raise
         return position
+
+    def _stop_unused(self, recorder: Recorder) -> None:
+        try:
+            recorder.stop(may_retry=True)
+        except EverlogError as error:
+            self._context.on_error(error)
+            if not recorder.is_cataloged and not recorder.is_lost:
+                self._unstopped.add(recorder, lambda position: None)
 
     # End
 
@@ -172,6 +191,8 @@ class ActiveRecordings:
             self._transfers.remove(session)
         self.scan.discard(session.image)
         self.touch()  # others may have been stopped along with it
+        if session.unstopped is not None:
+            self._unstopped.add(session.unstopped, session.report_stop)
         subscriptions.ended(owner, session)
         session.close()
         if not session.has_failed:  # it was stopped, and other recordings of its subscription may go on
@@ -186,6 +207,7 @@ class ActiveRecordings:
             session.transfer()
             session.do_work(now_ns)
             self._release(session, owner, subscriptions)
+        self._unstopped.close()
 
     def abandon(self) -> None:
         """Leave all recordings active, as the death of the process does."""
@@ -194,6 +216,7 @@ class ActiveRecordings:
             session.abandon()
             self.scan.discard(session.image)
         self._sessions.clear()
+        self._unstopped.abandon()
 
 
 def _ignore(block: memoryview, session_id: int, term_id: int) -> None:

@@ -58,8 +58,6 @@ class RecordingService:
             events=self._events,
             block_length_limit=settings.file_io_max_length,
             usable_space=usable_space,
-            # Not the archive's own: that one raises once another process owns the folder.
-            stop_position=lambda recording_id: context.archive.catalog.recording(recording_id).stop_position,
             on_error=context.on_error,
             write_times=write_times,
             is_apart=transfers is not None,
@@ -208,18 +206,17 @@ class RecordingService:
         return len(self._active)
 
     def is_active(self, recording_id: int) -> bool:
-        """Whether an image is being recorded into the recording."""
+        """Whether an image is being recorded into the recording, or its stop position could not be written yet."""
         return recording_id in self._active
 
     def recording_position(self, recording_id: int) -> int:
         """The position up to which an active recording is recorded; -1 for any other."""
-        session = self._active.session(recording_id)
-        return NULL_POSITION if session is None else session.recorded_position
+        position = self._active.recorded_position(recording_id)
+        return NULL_POSITION if position is None else position
 
     def recorded_position(self, recording_id: int) -> int | None:
         """Like :meth:`recording_position`, but ``None`` for a recording that is not active."""
-        session = self._active.session(recording_id)
-        return None if session is None else session.recorded_position
+        return self._active.recorded_position(recording_id)
 
     # Work
 
@@ -230,8 +227,12 @@ class RecordingService:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only an image, as the scan shows it, can bring work."""
+        """Whether only an image, as the scan shows it, can bring work, until :meth:`quiet_until`."""
         return self._active.is_quiet
+
+    def quiet_until(self) -> int:
+        """When a stop that failed is tried again, in nanoseconds of the clock of ``do_work``."""
+        return self._active.quiet_until()
 
     def do_work(self, now_ns: int) -> int:
         """Begin to record the images that have come, and record a block of each. Returns the amount of work done."""

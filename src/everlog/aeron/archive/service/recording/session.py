@@ -6,7 +6,8 @@ state     what a cycle does
 INIT      publishes that the recording has started; RECORDING
 RECORDING writes the image's next block and publishes the position after it; INACTIVE when the image has
           ended and all of it is recorded, after an error, or when it is aborted
-INACTIVE  ends the recording: stop position, answer for an error, STOP signal; STOPPED
+INACTIVE  ends the recording: stop position, answer for an error, STOP signal; STOPPED. If the stop position
+          can't be written, the signal comes when it is (:mod:`everlog.aeron.archive.service.recording.unstopped`)
 STOPPED   nothing
 ========= ==================================================================================================
 
@@ -49,13 +50,12 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionSurroundings:
     """What all sessions of a service share. ``events`` is ``None`` if no events are published; ``usable_space`` returns
-    bytes, ``stop_position`` what the catalog has for a recording. ``write_times`` counts what is written. ``is_apart``:
-    a thread of its own calls :meth:`RecordingSession.transfer`."""
+    bytes. ``write_times`` counts what is written. ``is_apart``: a thread of its own calls
+    :meth:`RecordingSession.transfer`."""
 
     events: RecordingEventsPublisher | None
     block_length_limit: int
     usable_space: Callable[[], int]
-    stop_position: Callable[[int], int | None]
     on_error: Callable[[BaseException], None]
     write_times: TransferTimes | None = None
     is_apart: bool = False
@@ -77,6 +77,8 @@ class RecordingSession:
         self.state = State.INIT
         self.abort_reason: str | None = None
         self.position = position
+        self.unstopped: Recorder | None = None
+        """The recorder of a recording that has ended, and whose stop position could not be written."""
         self.recording_id = recorder.recording_id
         self._request = request
         self.image = image
@@ -218,29 +220,36 @@ class RecordingSession:
         return ErrorCode.GENERIC
 
     def _end(self) -> int:
-        """Write the stop position, then tell of it. If it can't be written the recording stays active in the catalog,
-        and there is no STOP: opening the archive again ends it after its last message."""
+        """Write the stop position, then tell of it. If it can't be written, ``unstopped`` has the recorder, and there
+        is no STOP until it is."""
         self.state = State.STOPPED
         position = self._stop()
         request = self._request
         if self._error is not None:
             request.requester.send_error(request.correlation_id, *self._error)
         if position is not None:
-            if self._surroundings.events is not None:
-                self._surroundings.events.stopped(self.recording_id, self.image.join_position, position)
-            self._signal(position, RecordingSignal.STOP)
+            if not self.position.is_closed:
+                self.position.value = position
+            self.report_stop(position)
         return 1
 
     def _stop(self) -> int | None:
+        recorder = self._recorder
         try:
-            position: int | None = self._recorder.stop()
+            return recorder.stop(may_retry=True)
         except Exception as error:
             self._fail(error)
-            self._recorder.abandon()
-            position = self._surroundings.stop_position(self.recording_id)  # it may be written all the same
-        if position is not None and not self.position.is_closed:
-            self.position.value = position
-        return position
+            if recorder.is_cataloged:
+                return recorder.recorded_position
+            if not recorder.is_lost:
+                self.unstopped = recorder
+        return None
+
+    def report_stop(self, position: int) -> None:
+        """Tell that the recording has stopped: its stop position is in the catalog."""
+        if self._surroundings.events is not None:
+            self._surroundings.events.stopped(self.recording_id, self.image.join_position, position)
+        self._signal(position, RecordingSignal.STOP)
 
     def signal_start(self) -> None:
         """Tell the client that asked for it that the recording has started, or goes on."""
