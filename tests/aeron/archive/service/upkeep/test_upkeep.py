@@ -45,6 +45,26 @@ def test_a_truncation_answers_the_count_then_one_file_goes_a_cycle_then_the_sign
     assert messages(world.storage, 2) == list(range(10))
 
 
+@pytest.mark.parametrize("operation", [Upkeep.truncate, Upkeep.purge_recording])
+def test_no_further_file_goes_when_the_folder_has_another_owner(
+    world: Maintained, operation: Callable[..., int | None]
+) -> None:
+    world.ask(operation, 2, *([FRAME] if operation is Upkeep.truncate else []))
+    world.cycle()
+    left = world.segments(2)
+    assert len(left) == 3
+    world.told()
+    world.archive._ownership.leave()
+    while world.running:
+        world.cycle()
+    assert world.segments(2) == left
+    ((kind, correlation_id, code, text),) = world.told()
+    assert (kind, correlation_id, code) == ("error", CID, ErrorCode.GENERIC)
+    assert "is open in the parent of this process" in text
+    assert len(world.errors) == 1
+    assert not world.upkeep.is_deleting(2, 0)
+
+
 def test_a_truncation_at_the_start_leaves_the_entry(world: Maintained) -> None:
     world.ask(Upkeep.truncate, 1, 3 * SEGMENT)
     assert world.told() == [ok(3)]

@@ -10,7 +10,7 @@ from everlog.aeron.archive.recording.events import RecordingSignal
 from everlog.aeron.archive.recording.refusals import ErrorCode
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.frames.constants import NULL_POSITION
-from everlog.errors import EverlogError
+from everlog.errors import EverlogError, StoreUnavailable, WriteFailed
 
 NULL_ID = -1
 
@@ -18,7 +18,8 @@ NULL_ID = -1
 class Deletion:
     """Applies the rest of a change, and then sends DELETE. ``is_ready`` says whether it may begin: a truncation waits
     until the recording's replays have ended. ``folder`` is the archive's, for the text of an error. ``highest`` is the
-    last position in what goes. ``end`` is called when it is closed."""
+    last position in what goes. ``check`` raises :class:`StoreUnavailable` if the folder has another owner: then no
+    further file goes, and there is no DELETE. ``end`` is called when it is closed."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Deletion:
         folder: str,
         highest: int,
         is_ready: Callable[[], bool],
+        check: Callable[[], object],
         end: Callable[[Deletion], None],
         on_error: Callable[[BaseException], None],
     ) -> None:
@@ -40,9 +42,10 @@ class Deletion:
         self._requester = requester
         self._correlation_id = correlation_id
         self._is_ready = is_ready
+        self._check = check
         self._end = end
         self._on_error = on_error
-        self._is_done = self._is_closed = False
+        self._is_done = self._is_closed = self._is_folder_lost = False
 
     @property
     def is_done(self) -> bool:
@@ -55,11 +58,13 @@ class Deletion:
             return 0
         step = self._change.next_step
         try:
-            if not self._change.is_done:
+            if step is not None:
+                self._check()
                 self._change.apply_next()
         except EverlogError as error:
+            self._is_folder_lost = isinstance(error, StoreUnavailable) and not isinstance(error, WriteFailed)
             text = str(error)
-            if isinstance(step, Remove):
+            if isinstance(step, Remove) and not self._is_folder_lost:
                 text = f"unable to delete segment file: {self._folder}/{step.file}"
             self._requester.send_error(self._correlation_id, ErrorCode.GENERIC, text)
             self._on_error(error)
@@ -77,5 +82,7 @@ class Deletion:
             return
         self._is_closed = self._is_done = True
         self._end(self)
+        if self._is_folder_lost:
+            return
         ids = self._correlation_id, self.recording_id, NULL_ID
         self._requester.send_signal(*ids, NULL_POSITION, RecordingSignal.DELETE)

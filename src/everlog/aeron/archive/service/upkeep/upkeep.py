@@ -215,6 +215,7 @@ class Upkeep:
             folder=archive.path,
             highest=_highest(change, archive.catalog.recording(recording_id).segment_file_length),
             is_ready=lambda: not any(each is one for each in self._replays.replays_of(recording_id) for one in ending),
+            check=archive.check,
             end=self._end,
             on_error=self._context.on_error,
         )
