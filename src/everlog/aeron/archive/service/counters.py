@@ -172,7 +172,8 @@ class Level:
 class ArchiveCounters:
     """The counters that an archive has once. Adds them: raises :class:`RegistrationRefused`, :class:`DriverTimeout`.
     ``clock_ns`` times reads and writes. ``cycle`` is that of the conductor; recorder and replayer have cycles of their
-    own if the threading mode is DEDICATED. Source: Archive.Context.conclude."""
+    own if the threading mode is DEDICATED. ``claim`` is called with the counter of errors before the others are added,
+    and may raise: the archive then does not start. Source: Archive.Context.conclude."""
 
     def __init__(
         self,
@@ -181,6 +182,8 @@ class ArchiveCounters:
         thresholds: CycleThresholds,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         threading_mode: ThreadingMode = "SHARED",
+        *,
+        claim: Callable[[Counter], object] = lambda errors: None,
     ) -> None:
         self._aeron = aeron
         self._archive_id = archive_id
@@ -200,8 +203,13 @@ class ArchiveCounters:
             exceeded = f"archive-{agent} work cycle time exceeded count: {threshold}"
             return named(MAX_CYCLE_TIME_TYPE_ID, longest), named(CYCLE_THRESHOLD_TYPE_ID, exceeded)
 
-        # All are asked for at once: the start then waits for the driver once, not a dozen times.
-        errors = add(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(archive_id))
+        self._errors = add(ARCHIVE_ERRORS_TYPE_ID, archive_errors_label(archive_id)).result()
+        try:
+            claim(self._errors)
+        except BaseException:
+            self._errors.close()
+            raise
+        # The others are asked for at once: the start then waits for the driver once, not a dozen times.
         agents = {"conductor": thresholds.conductor_ns}
         if threading_mode == "DEDICATED":
             agents |= {"recorder": thresholds.recorder_ns, "replayer": thresholds.replayer_ns}
@@ -220,7 +228,6 @@ class ArchiveCounters:
             named(REPLAYER_READ_TIME_TYPE_ID, "archive-replayer total read time in ns"),
         )
         self.clock_ns = clock_ns
-        self._errors = errors.result()
         found = {
             agent: CycleTime(longest.result(), exceeded.result(), threshold_ns)
             for agent, (longest, exceeded, threshold_ns) in cycles.items()

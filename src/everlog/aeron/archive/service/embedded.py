@@ -11,20 +11,16 @@ from pathlib import Path
 
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
-from everlog.aeron.archive.service.counters import (
-    ARCHIVE_ERRORS_TYPE_ID,
-    ArchiveCounters,
-    CycleThresholds,
-    archive_key,
-)
+from everlog.aeron.archive.service.counters import ArchiveCounters, CycleThresholds
 from everlog.aeron.archive.service.folder import open_folder
+from everlog.aeron.archive.service.identity import claim_id, require_unused_id
 from everlog.aeron.archive.service.line_limit import LineLimit
 from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS, now_ms
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.core.files.writable import LocalWritableStorage, WritableStorage, make_folder
-from everlog.errors import EverlogError, StoreUnavailable
+from everlog.errors import EverlogError
 from everlog.runtime.agent_runner import AgentRunner
 from everlog.runtime.idle import idle_strategy
 
@@ -69,7 +65,7 @@ class EmbeddedArchive:
             opened.callback(aeron.close)
             self.driver_folder = aeron.folder
             self.archive_id = aeron.client_id if settings.archive_id is None else settings.archive_id
-            self._refuse_second(aeron)
+            require_unused_id(aeron, self.archive_id)
             self._counters = ArchiveCounters(
                 aeron,
                 self.archive_id,
@@ -79,6 +75,7 @@ class EmbeddedArchive:
                     settings.replayer_cycle_threshold_ns,
                 ),
                 threading_mode=settings.threading_mode,
+                claim=lambda errors: claim_id(aeron, self.archive_id, errors),
             )
             opened.callback(self._counters.close)
             with _kept_alive(aeron):
@@ -120,14 +117,6 @@ class EmbeddedArchive:
             for runner in (*self._transferring, self._runner):
                 runner.start()
             self._exits = opened.pop_all()
-
-    def _refuse_second(self, aeron: Aeron) -> None:
-        if aeron.counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, archive_key(self.archive_id)) is not None:
-            found = f"an archive with id {self.archive_id} on this driver"
-            expected = "no other archive with this id"
-            hint = "give each archive of a driver its own id; one that was killed keeps it for ten seconds"
-            message = f"{aeron.folder}: {found} is running"
-            raise StoreUnavailable(str(aeron.folder), found=found, expected=expected, hint=hint, message=message)
 
     def _stop_transfers(self) -> None:
         for runner in self._transferring:

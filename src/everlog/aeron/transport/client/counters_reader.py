@@ -79,14 +79,17 @@ class CountersReader:
     def find_by_key(self, type_id: int, key: bytes) -> int | None:
         """Id of the first allocated counter of a type whose key begins with ``key``; ``None`` if no counter matches.
         Fast: decodes no labels."""
+        return next(self.find_all_by_key(type_id, key), None)
+
+    def find_all_by_key(self, type_id: int, key: bytes) -> Iterator[int]:
+        """Ids of the allocated counters of a type whose key begins with ``key``, as :meth:`find_by_key` finds them."""
         for counter_id in range(self.capacity):
             at = counter_id * METADATA_LENGTH
             state = self.metadata.get_i32_acquire(at + _STATE)
             if state == UNUSED:
-                return None
+                return
             if state == ALLOCATED and self._matches(counter_id, type_id, key):
-                return counter_id
-        return None
+                yield counter_id
 
     def matches(self, counter_id: int, type_id: int, key: bytes) -> bool:
         """Whether the counter is allocated, has this type, and its key begins with ``key``."""
