@@ -16,6 +16,8 @@ from everlog.aeron.archive.protocol import requests as asked
 from everlog.aeron.archive.protocol.codec import encode
 from everlog.aeron.archive.protocol.responses import ControlResponse, RecordingDescriptorMessage, ResponseCode
 from everlog.aeron.archive.service.control import sessions as sessions_module
+from everlog.aeron.archive.service.control.session import MAX_QUEUED_BYTES, PAUSE_AT_BYTES, ControlSession
+from everlog.aeron.archive.service.control.sessions import FRAGMENT_LIMIT
 from everlog.aeron.archive.service.embedded import EmbeddedArchive
 from everlog.aeron.messages import Message
 from everlog.aeron.transport.client import Aeron
@@ -308,18 +310,51 @@ def test_a_flood_of_connects_is_limited_and_goes_away(world: World, monkeypatch:
     assert isinstance(world.client().connect().ask(asked.ArchiveId), ControlResponse)
 
 
-def test_a_client_that_asks_and_never_reads_is_cut_off(world: World) -> None:
+def test_a_client_that_asks_and_never_reads_is_held_up_and_then_cut_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for it stays as short as its requests are left unread."""
+    most, send = [0], ControlSession._send
+
+    def measured(session: ControlSession, data: bytes) -> None:
+        send(session, data)
+        most[0] = max(most[0], session._queued_bytes)
+
+    monkeypatch.setattr(ControlSession, "_send", measured)
     client = world.client().connect()
     started = time.monotonic()
-    count = 0
+    sent = 0
+    # Each is refused with a text that has the channel in it.
+    request = asked.StartRecording(client.session_id, 1, 1, asked.SourceLocation.LOCAL, "aeron:" + "x" * 4000)
     while world.sessions() > 2:
         assert time.monotonic() < started + SECONDS
-        if client.publication.is_connected:
-            client.publication.offer(encode(asked.UpdateChannel(client.session_id, count, -1, "aeron:" + "x" * 4000)))
-        count += 1
-        if count % 500 == 0:
-            world.good.check()
-    assert count > 100
+        if client.publication.is_connected and client.publication.offer(encode(request)) > 0:
+            sent += 1
+            if sent % 500 == 0:
+                world.good.check()
+    assert sent > 20
+    longest = (8 << 10) * FRAGMENT_LIMIT  # answers to what is read in one cycle
+    assert PAUSE_AT_BYTES <= most[0] < PAUSE_AT_BYTES + longest
+
+
+def test_a_client_that_sends_much_before_it_reads_gets_an_answer_to_each_request(world: World) -> None:
+    """It is held up, not cut off, although the answers are more than may wait for it."""
+    client = world.client().connect()
+    wanted = [next(CORRELATIONS) for _ in range(2_000)]
+    channel = "aeron:" + "x" * 1000
+    assert len(wanted) * len(channel) > MAX_QUEUED_BYTES
+    sent, answered = 0, []
+    deadline = time.monotonic() + 6 * SECONDS
+    while len(answered) < len(wanted) and time.monotonic() < deadline:
+        while sent < len(wanted):
+            ids = client.session_id, wanted[sent]
+            if client.publication.offer(encode(asked.StartRecording(*ids, 1, asked.SourceLocation.LOCAL, channel))) < 0:
+                break
+            sent += 1
+        client.poll()
+        found = [getattr(message, "correlation_id", 0) for message in client.received]
+        answered = [each for each in found if each >= wanted[0]]
+    assert answered == wanted
 
 
 def test_a_client_that_does_not_say_who_it_is_gets_nothing_done(tmp_path: Path) -> None:

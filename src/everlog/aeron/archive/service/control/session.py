@@ -14,7 +14,8 @@ DONE           to be closed
 =============  ========================================================================================================
 
 A client that does not take what it is sent is cut off at a deadline (``connect_timeout_ns``); any message that goes out
-ends the deadline. Source: ControlSession, ControlResponseProxy.
+ends the deadline. Until then what can't be sent is queued, as in the original; unlike there the queue is bounded: its
+requests are not read while it is long. Source: ControlSession, ControlResponseProxy.
 """
 
 from __future__ import annotations
@@ -43,8 +44,11 @@ from everlog.time_units import NS_PER_MS
 
 RESEND_INTERVAL_NS = 200 * NS_PER_MS
 SEND_ATTEMPTS = 3
-MAX_QUEUED_BYTES = 4 << 20
-"""Most bytes of messages that wait for a client; one that asks for more without reading is cut off."""
+PAUSE_AT_BYTES = 64 << 10
+"""With so many bytes of messages that wait for a client its requests are left unread, which holds it up: answers are
+not made faster than they are read."""
+MAX_QUEUED_BYTES = 1 << 20
+"""Most bytes of messages that wait for a client; one for which there are more, signals for example, is cut off."""
 MAX_TEXT_LENGTH = 7 << 10
 """Longest text of an error: a message must fit into the shortest term, of 64 KiB."""
 
@@ -129,6 +133,11 @@ class ControlSession:
     def is_listing(self) -> bool:
         """Whether a listing is being answered."""
         return self.listing is not None and not self.listing.is_done
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so many messages wait for the client that its requests must wait, too."""
+        return self._queued_bytes >= PAUSE_AT_BYTES and not self.is_done
 
     @property
     def ended_by_fault(self) -> bool:
@@ -237,6 +246,7 @@ class ControlSession:
         """Give back the publication and the counter."""
         self.state = State.DONE
         self._queue.clear()
+        self._queued_bytes = 0
         self._stream.close()
 
     # What an authenticator decides (SessionProxy)

@@ -92,6 +92,8 @@ class ControlSessions:
         self._assemblers: dict[int, FragmentAssembler] = {}
         self._gone: list[Image] = []
         self._are_settled = True
+        self._paused: set[int] = set()
+        """The images, by correlation id, of clients that are behind with reading."""
         self._limit = LineLimit(WARNINGS_IN_A_PERIOD, PERIOD_S)
         self._now_ns = 0
 
@@ -107,9 +109,12 @@ class ControlSessions:
     # Duty
 
     def poll(self, images: ControlImages, now_ns: int) -> int:
-        """Read requests of all clients of a control subscription. Returns the amount of work done."""
+        """Read requests of all clients of a control subscription, except of those that are behind with reading their
+        answers. Returns the amount of work done."""
         read = 0
         for image in images.due():
+            if image.correlation_id in self._paused:
+                continue
             assembler = self._assemblers.get(image.correlation_id)
             if assembler is None:
                 assembler = self._assembler_of(image)
@@ -138,6 +143,7 @@ class ControlSessions:
         while self._gone:
             self._end_sessions_of(self._gone.pop())
             done += 1
+        self._paused.clear()
         for session, image in list(self._sessions.values()):
             try:
                 done += session.do_work(now_ns)
@@ -148,6 +154,8 @@ class ControlSessions:
                 done += 1
             elif not session.is_settled:
                 self._are_settled = False
+                if session.is_behind:
+                    self._paused.add(image.correlation_id)
         return done
 
     def quiet_until(self) -> int:
