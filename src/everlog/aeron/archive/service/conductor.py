@@ -14,6 +14,7 @@ from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.control.dispatch import Dispatch, Parts
 from everlog.aeron.archive.service.control.images import ControlImages
 from everlog.aeron.archive.service.control.sessions import ControlSessions
+from everlog.aeron.archive.service.control.subscribing import subscribe_control
 from everlog.aeron.archive.service.counters import ArchiveCounters
 from everlog.aeron.archive.service.queries.queries import Queries
 from everlog.aeron.archive.service.recording.service import RecordingService
@@ -27,10 +28,6 @@ from everlog.aeron.archive.service.security.interfaces import (
 )
 from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.archive.service.upkeep.upkeep import Upkeep
-from everlog.aeron.transport.client.errors import RegistrationRefused
-from everlog.aeron.transport.client.registration import Registration
-from everlog.aeron.transport.client.subscription import Subscription
-from everlog.aeron.transport.format.error_codes import ErrorCode
 from everlog.errors import EverlogError
 from everlog.kernel.watch import Condition, WordPair
 from everlog.runtime.quiet import BUSY
@@ -41,7 +38,8 @@ _log = logging.getLogger("everlog.aeron.archive")
 class ArchiveConductor:
     """Runs one archive: an agent for :class:`~everlog.runtime.agent_runner.AgentRunner`. Keeps ``counters`` up
     to date; its owner closes them. Subscribes to the control channels when it is made: raises
-    :class:`RegistrationRefused`, :class:`DriverTimeout`.
+    :class:`StoreUnavailable` while the driver is short of resources, :class:`RegistrationRefused`,
+    :class:`DriverTimeout`.
 
     With cycle counters of their own, ``recorder`` and ``replayer`` are agents for further threads (else ``None``);
     ``stop_transfers`` is to end these threads, and is called before the sessions are closed."""
@@ -85,23 +83,12 @@ class ArchiveConductor:
         channels = [(settings.local_control_channel, settings.local_control_stream_id)]
         if settings.control_channel is not None:
             channels.insert(0, (settings.control_channel, settings.control_stream_id))
-        self._controls = [self._subscribe(channel, stream_id) for channel, stream_id in channels]
+        gone = self._sessions.on_unavailable_image
+        self._controls = [subscribe_control(context.aeron, *each, gone) for each in channels]
         self._images = [ControlImages(subscription) for subscription in self._controls]
         self.words: Sequence[WordPair] = (context.aeron.words,)
         self.conditions: Sequence[Condition] = (*(each.scan for each in self._images), self._recordings.scan)
         """What shows requests, and messages to record, while it is quiet."""
-
-    def _subscribe(self, channel: str, stream_id: int) -> Subscription:
-        """Subscribe to a control channel; try again while the driver is short of resources."""
-        while True:
-            adding: Registration[Subscription] = self._context.aeron.async_add_subscription(
-                channel, stream_id, on_unavailable_image=self._sessions.on_unavailable_image
-            )
-            try:
-                return adding.result()
-            except RegistrationRefused as error:
-                if error.error_code != ErrorCode.RESOURCE_TEMPORARILY_UNAVAILABLE:
-                    raise
 
     @property
     def control_channels(self) -> list[str]:
