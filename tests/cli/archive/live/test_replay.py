@@ -60,6 +60,16 @@ def test_a_part_is_replayed_from_a_frame_for_a_length_or_a_count(
     assert replayed("--replay-channel", channel, "--count", 1) == b"one\n"
 
 
+@pytest.mark.parametrize("session", ["", "|session-id=-77"])
+def test_a_replay_comes_to_a_port_that_the_driver_chooses(
+    archive: Served, everlog: Everlog, recording_id: int, session: str
+) -> None:
+    channel = f"aeron:udp?endpoint=127.0.0.1:0{session}"
+    found = everlog("archive", archive.folder, "replay", recording_id, "--replay-channel", channel, "--raw")
+    assert (found.code, found.stderr) == (0, "everlog: 4 messages printed\n")
+    assert found.stdout == b"".join(PAYLOADS)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -13,9 +13,12 @@ from everlog.aeron.archive.client.asynchronous.replayed import AsyncReplayedMess
 from everlog.aeron.archive.client.asynchronous.requests import AsyncRequests
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
+    awaited_channel,
     is_response_channel,
+    is_unresolved,
     no_subscription,
     replayed_channel,
+    unresolved,
     with_session_id,
 )
 from everlog.aeron.archive.client.connection.link import Ticket
@@ -158,6 +161,8 @@ class AsyncStreams(AsyncRequests):
                 subscription.close()
                 raise
             return subscription, *ids
+        if is_unresolved(channel):
+            return await self._replay_to_any_port(recording_id, channel, stream_id, params)
         pending = await self._submit(calls.replay(recording_id, channel, stream_id, params))
         correlation_id = pending[0].correlation_id
         self._core.inbox.watch(correlation_id)
@@ -173,6 +178,33 @@ class AsyncStreams(AsyncRequests):
             self._core.inbox.unwatch(correlation_id)
             raise
         return subscription, replay_session_id, correlation_id
+
+    async def _replay_to_any_port(
+        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
+    ) -> tuple[Subscription, int, int]:
+        """Subscribe first: the archive has to be told the port that the driver has chosen."""
+        subscription = await self.aeron.async_add_subscription(awaited_channel(channel), stream_id)
+        correlation_id = None
+        try:
+            resolved = await self._resolved(subscription)
+            pending = await self._submit(calls.replay(recording_id, resolved, stream_id, params))
+            correlation_id = pending[0].correlation_id
+            self._core.inbox.watch(correlation_id)
+            return subscription, await self._finish(pending), correlation_id
+        except BaseException:
+            if correlation_id is not None:
+                self._core.inbox.unwatch(correlation_id)
+            subscription.close()
+            raise
+
+    async def _resolved(self, subscription: Subscription) -> str:
+        timeout_ns = self.options.message_timeout_ns
+        deadline_ns = time.monotonic_ns() + timeout_ns
+        while (resolved := subscription.resolved_channel()) is None:
+            if time.monotonic_ns() >= deadline_ns:
+                raise unresolved(subscription.channel, timeout_ns)
+            await asyncio.sleep(0.001)
+        return resolved
 
     async def _replay_over_response(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams

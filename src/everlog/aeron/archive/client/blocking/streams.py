@@ -12,9 +12,12 @@ from everlog.aeron.archive.client.blocking.replayed import ReplayedMessages
 from everlog.aeron.archive.client.blocking.requests import BlockingRequests
 from everlog.aeron.archive.client.connection.core import (
     ClientCore,
+    awaited_channel,
     is_response_channel,
+    is_unresolved,
     no_subscription,
     replayed_channel,
+    unresolved,
     with_session_id,
 )
 from everlog.aeron.archive.client.connection.link import Ticket
@@ -153,6 +156,8 @@ class BlockingStreams(BlockingRequests):
                 subscription.close()
                 raise
             return subscription, *ids
+        if is_unresolved(channel):
+            return self._replay_to_any_port(recording_id, channel, stream_id, params)
         with self._lock:
             pending = self._submit(calls.replay(recording_id, channel, stream_id, params))
             correlation_id = pending[0].correlation_id
@@ -168,6 +173,35 @@ class BlockingStreams(BlockingRequests):
             self._core.inbox.unwatch(correlation_id)
             raise
         return subscription, replay_session_id, correlation_id
+
+    def _replay_to_any_port(
+        self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
+    ) -> tuple[Subscription, int, int]:
+        """Subscribe first: the archive has to be told the port that the driver has chosen."""
+        subscription = self.aeron.add_subscription(awaited_channel(channel), stream_id)
+        correlation_id = None
+        try:
+            resolved = self._resolved(subscription)
+            with self._lock:
+                pending = self._submit(calls.replay(recording_id, resolved, stream_id, params))
+                correlation_id = pending[0].correlation_id
+                self._core.inbox.watch(correlation_id)
+            return subscription, self._finish(pending), correlation_id
+        except BaseException:
+            if correlation_id is not None:
+                self._core.inbox.unwatch(correlation_id)
+            subscription.close()
+            raise
+
+    def _resolved(self, subscription: Subscription) -> str:
+        timeout_ns = self.options.message_timeout_ns
+        deadline_ns = time.monotonic_ns() + timeout_ns
+        while (resolved := subscription.resolved_channel()) is None:
+            if time.monotonic_ns() >= deadline_ns:
+                raise unresolved(subscription.channel, timeout_ns)
+            self.poll()
+            time.sleep(0.001)
+        return resolved
 
     def _replay_over_response(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 from everlog.aeron.archive.client.connection.connector import Connector
 from everlog.aeron.archive.client.connection.inbox import Inbox
 from everlog.aeron.archive.client.connection.link import ControlLink, Ticket
-from everlog.aeron.archive.client.errors import lost
+from everlog.aeron.archive.client.errors import ArchiveTimeout, lost
 from everlog.aeron.archive.client.machine.call import Call
 from everlog.aeron.archive.client.machine.session import SessionRecord
 from everlog.aeron.archive.client.options import ArchiveClientOptions
@@ -19,6 +20,7 @@ from everlog.aeron.archive.client.values import NULL_VALUE, ErrorResponse, Repla
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.errors import Closed, UsageError
+from everlog.time_units import NS_PER_S
 
 T = TypeVar("T")
 MAX_LOST_SESSIONS = 16
@@ -170,6 +172,23 @@ def no_subscription() -> UsageError:
 def is_response_channel(channel: str) -> bool:
     """Whether a replay to this channel comes over a response channel."""
     return ChannelUri.parse(channel).get("control-mode") == "response"
+
+
+def is_unresolved(channel: str) -> bool:
+    """Whether the driver chooses the port to which a replay comes: the endpoint has port 0."""
+    return (ChannelUri.parse(channel).get("endpoint") or "").endswith(":0")
+
+
+def awaited_channel(channel: str) -> str:
+    """The channel to subscribe to before a replay whose port is not known yet is asked for. Its session id says which
+    replay comes: that of ``channel``, else a random one, which the archive then uses."""
+    session_id = ChannelUri.parse(channel).get("session-id")
+    return channel if session_id is not None else with_session_id(channel, random.getrandbits(32) - (1 << 31))
+
+
+def unresolved(channel: str, timeout_ns: int) -> ArchiveTimeout:
+    """The error for a subscription whose port the driver does not tell in time."""
+    return ArchiveTimeout(channel, found=f"the port was not known within {timeout_ns / NS_PER_S:g} s")
 
 
 def replayed_channel(channel: str, replay_session_id: int) -> str:
