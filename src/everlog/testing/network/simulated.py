@@ -212,6 +212,11 @@ class SimulatedMachine:
         if sock in self._sockets:
             self._sockets.remove(sock)
 
+    def close_sockets(self) -> None:
+        """Close all sockets, as the end of their process does."""
+        for sock in self._sockets[:]:
+            sock.close()
+
     def _free_port(self) -> int:
         taken = {sock.local_address.port for sock in self._sockets}
         while self._next_port in taken:

@@ -75,7 +75,7 @@ class TransportSystem:
         """Advance the time, then run each agent and each client once; return the amount of work done."""
         self.now_ns += self.step_ns if step_ns is None else step_ns
         self.network.advance(self.now_ns)
-        agents = [agent for driver in self.drivers for agent in driver.agents]
+        agents = [agent for driver in self.drivers if not driver.is_paused for agent in driver.agents]
         self.random.shuffle(agents)
         work = sum(agent.do_work(self.now_ns, self.now_ms) for agent in agents)
         for driver in self.drivers:
@@ -103,13 +103,21 @@ class TransportSystem:
 
 
 class SimulatedDriver:
-    """A media driver that shares no memory with other processes, and its clients."""
+    """A media driver that shares no memory with other processes, and its clients. It can be paused, and killed and
+    started again; ``clients`` keeps those of a killed one until their owner removes them."""
 
     def __init__(self, system: TransportSystem, address: str, settings: dict[str, Any]) -> None:
         self.system = system
         self.machine = system.network.machine(address)
         lengths = {"ipc_term_buffer_length": TERM_LENGTH, "publication_term_buffer_length": TERM_LENGTH}
         self.configuration = Configuration(dir=f"/simulated/{address}", **(lengths | settings))
+        self.clients: list[Aeron] = []
+        self._paused_until_ns = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start the driver, again after :meth:`kill`: in memory of its own, with the same configuration."""
+        system = self.system
         self.cnc = CncMemory.allocate(
             CncSettings(
                 counters_values_buffer_length=128 << 10,
@@ -136,8 +144,30 @@ class SimulatedDriver:
             ),
         )
         self.agents: list[Agent] = [self.parts.sender, self.parts.receiver, self.parts.conductor]
-        self.clients: list[Aeron] = []
         self.parts.conductor.do_work(system.now_ns, system.now_ms)
+
+    def pause(self, duration_ns: int) -> None:
+        """Let its agents do nothing for a while, as a process that is stopped."""
+        self._paused_until_ns = self.system.now_ns + duration_ns
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._paused_until_ns = 0
+
+    def kill(self) -> None:
+        """Let it die: its sockets are gone, the memory that it shares with clients stays as it is."""
+        self.agents = []
+        self.machine.close_sockets()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it does nothing now."""
+        return self.system.now_ns < self._paused_until_ns
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves clients now."""
+        return bool(self.agents) and not self.is_paused
 
     def client(self, **options: Any) -> Aeron:
         """Add a client without threads: the system's steps do its work."""
