@@ -6,22 +6,29 @@ from typing import Any
 
 import pytest
 
+from everlog.aeron.archive.service.conductor import ArchiveConductor
+from everlog.aeron.archive.service.control import sessions as sessions_module
+from everlog.aeron.archive.service.control.response_stream import PublishedResponses
 from everlog.aeron.archive.service.control.session import ControlSession
+from everlog.aeron.archive.service.control.sessions import ControlSessions
+from everlog.aeron.archive.service.counters import ArchiveCounters
 from everlog.aeron.archive.service.recording.session import RecordingSession
 from everlog.aeron.archive.service.replay.service import ReplayService
 from everlog.aeron.archive.service.replay.session import ReplaySession
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.aeron.archive.writing.segment_writer import SegmentWriter
+from everlog.testing.archive import system as system_module
 from everlog.testing.archive.machines import MachineSimulation
 from everlog.testing.archive.script import SimulationFailed
+from everlog.testing.archive.system import SystemSimulation
 
-SEEDS = 150
+SEEDS = {MachineSimulation: 150, SystemSimulation: 25}
 
 
-def first_failure() -> str:
-    for seed in range(SEEDS):
+def first_failure(simulation: type[MachineSimulation | SystemSimulation] = MachineSimulation) -> str:
+    for seed in range(SEEDS[simulation]):
         try:
-            MachineSimulation(seed).run()
+            simulation(seed).run()
         except SimulationFailed as failure:
             return str(failure).splitlines()[0]
     return "none"
@@ -33,6 +40,14 @@ def twice(method: Any) -> Any:
         method(self, *arguments)
 
     return call
+
+
+run_cycle = ArchiveConductor.do_work
+
+
+def quiet_about_its_driver(self: ArchiveConductor, now_ns: int, now_ms: int = 0) -> int:
+    """Run a cycle, unless the driver has ended."""
+    return 0 if self.is_cut_off else run_cycle(self, now_ns, now_ms)
 
 
 def nothing(*_: Any) -> None:
@@ -51,6 +66,8 @@ def nothing(*_: Any) -> None:
         (ReplayService, "replays_of", lambda self, recording_id: [], "is deleted under a replay"),
         (ReplaySession, "_check_frame", nothing, "damaged frame"),
         (Deletion, "close", nothing, "no DELETE"),
+        (ControlSession, "is_behind", property(lambda self: False), "bytes wait for the client"),
+        (ArchiveCounters, "close", nothing, "after a close there are counters"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -59,3 +76,29 @@ def test_a_planted_bug_is_found(
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
     assert found in first_failure()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "found"),
+    [
+        (system_module, "CLIENT", {"driver_timeout_ms": 100_000}, "does not notice that its driver died"),
+        (ArchiveConductor, "do_work", quiet_about_its_driver, "goes on without a driver"),
+        pytest.param(
+            *(sessions_module, "_has_token", lambda request: False, "no answer for replay"), marks=pytest.mark.long
+        ),
+        (ControlSession, "_begin_deadline", nothing, "goes on, although nothing could be sent to it"),
+        pytest.param(
+            *(ControlSession, "is_behind", property(lambda self: False), "bytes wait for the client"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(*(ControlSessions, "on_unavailable_image", nothing, "goes on"), marks=pytest.mark.long),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_bug_planted_into_a_whole_system_is_found(
+    owner: Any, name: str, planted: Any, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    if name == "on_unavailable_image":  # either of the two ends the session of a client that is gone
+        monkeypatch.setattr(PublishedResponses, "is_connected", property(lambda self: self._publication is not None))
+    assert found in first_failure(SystemSimulation)

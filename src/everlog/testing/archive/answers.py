@@ -28,6 +28,7 @@ DELETIONS = (
     requests.DeleteDetachedSegments,
 )
 """What answers OK, deletes files, and then sends DELETE."""
+_WITH_TOKEN = (requests.Replay, requests.BoundedReplay)
 _STARTS = (requests.StartRecording2, requests.ExtendRecording2)
 _MAY_FAIL_LATER = (*_STARTS, requests.Replay, requests.BoundedReplay, *DELETIONS)
 _IMPOSSIBLE = (
@@ -51,6 +52,7 @@ class Asked:
     items: int = 0
     last_item: int = -1
     is_deleted: bool = False
+    may_lapse: bool = False
     signals: dict[int, RecordingSignalEvent] = field(default_factory=dict)
 
     @property
@@ -83,9 +85,9 @@ class Answers:
         """How many requests wait for an answer."""
         return len(self._open)
 
-    def sent(self, correlation_id: int, call: Call[Any], now_ns: int) -> None:
-        """Note a request."""
-        self._asked[correlation_id] = Asked(call, now_ns)
+    def sent(self, correlation_id: int, call: Call[Any], now_ns: int, *, may_lapse: bool = False) -> None:
+        """Note a request. One that ``may_lapse`` need not be answered: it may come when its token is too old."""
+        self._asked[correlation_id] = Asked(call, now_ns, may_lapse=may_lapse)
         self._open.add(correlation_id)
         self.counts[call.name] += 1
 
@@ -107,11 +109,17 @@ class Answers:
                 found.add(int(asked.call.fields[1]))
         return found
 
+    def excuse_tokens(self) -> None:
+        """Requests with a token that are on their way may come too late."""
+        for correlation_id in self._open:
+            asked = self._asked[correlation_id]
+            asked.may_lapse = asked.may_lapse or asked.call.kind in _WITH_TOKEN
+
     def overdue(self, before_ns: int) -> None:
         """Fail for a request that was sent before a time and has no answer, or a deletion without its signal."""
         for correlation_id in sorted(self._open | self._undeleted):
             asked = self._asked[correlation_id]
-            if asked.sent_ns < before_ns:
+            if asked.sent_ns < before_ns and not asked.may_lapse:
                 what = "no answer" if correlation_id in self._open else "OK, but no DELETE"
                 self._fail(f"{what} for {self._name(correlation_id)}")
 

@@ -149,3 +149,8 @@ class Choices:
         return recording.recording_id, ReplayParams(
             position=position, length=length, follow=way == 1, file_io_max_length=file_io
         )
+
+
+def bounded_params(params: ReplayParams, counter_id: int) -> ReplayParams:
+    """The same replay with a counter as its limit."""
+    return ReplayParams(position=params.position, length=params.length or 1 << 40, limit_counter_id=counter_id)

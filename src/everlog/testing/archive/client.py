@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from everlog.aeron.archive.client.connection.connector import Connector
 from everlog.aeron.archive.client.connection.inbox import Inbox
 from everlog.aeron.archive.client.connection.link import ControlLink
 from everlog.aeron.archive.client.machine import calls
 from everlog.aeron.archive.client.machine.call import Call
-from everlog.aeron.archive.client.machine.session import ControlSession, Event
 from everlog.aeron.archive.client.options import ArchiveClientOptions
 from everlog.aeron.archive.client.values import RecordingDescriptor, ReplayParams
 from everlog.aeron.archive.protocol import requests
-from everlog.aeron.archive.protocol.codec import decode
+from everlog.aeron.archive.protocol.codec import encode
 from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.archive.protocol.responses import (
     ControlResponse,
@@ -27,65 +25,22 @@ from everlog.aeron.archive.protocol.responses import (
     ResponseCode,
 )
 from everlog.aeron.messages import Message
-from everlog.aeron.transport.client.aeron import Aeron
 from everlog.errors import EverlogError
 from everlog.testing.archive.answers import Answers
 from everlog.testing.archive.choices import STREAMS, Choices, Knowledge
-from everlog.testing.archive.events_model import EventsModel
-from everlog.testing.archive.published import Published
-from everlog.testing.archive.script import Script
-from everlog.testing.archive.streams import ReplayReader, StreamPublisher
+from everlog.testing.archive.connections import REPLAY_PORT, TappedSession, client_options, response_channel
+from everlog.testing.archive.driver_faults import CLIENT
+from everlog.testing.archive.streams import ReplayReader, ResponseReplayReader, StreamPublisher
+from everlog.testing.archive.system_world import SystemWorld
 from everlog.testing.network.system import SimulatedDriver
+from everlog.time_units import NS_PER_MS
 
-RESPONSE_STREAM = 20
 MAX_STREAMS = 4
-MESSAGE_TIMEOUT_MS = 5000
-
-
-class SystemWorld(Protocol):
-    """What a client sees of its simulation."""
-
-    archive_address: str
-    other_address: str
-    control: str
-    random: random.Random
-    script: Script
-    published: Published
-    model: EventsModel
-    stream_ids: Iterator[int]
-    all_answers: list[Answers]
-    dead: list[Aeron]
-    is_calm: bool
-
-    @property
-    def now_ns(self) -> int:
-        """The system's time."""
-
-    @property
-    def is_listening(self) -> bool:
-        """Whether all recording events arrive from now on."""
-
-    def maintained(self) -> set[int]:
-        """The recordings whose maintenance is under way."""
-
-    def expect_end(self, session_id: int) -> None:
-        """The client of a session is no more."""
-
-    def bounded(self, params: ReplayParams) -> ReplayParams:
-        """A replay with a counter as its limit."""
-
-
-class TappedSession(ControlSession):
-    """A session that shows each message before it takes it."""
-
-    def __init__(self, session: ControlSession, on_message: Callable[[Message], None]) -> None:
-        super().__init__(session.session_id, session.archive_id, session.version, MESSAGE_TIMEOUT_MS * 1_000_000)
-        self._on_message = on_message
-
-    def receive(self, data: bytes, now_ns: int) -> list[Event]:
-        """Show a message, and take it."""
-        self._on_message(decode(data))
-        return super().receive(data, now_ns)
+LONGEST_SILENCE_NS = 2500 * NS_PER_MS
+TOKEN_AGE_NS = 200 * NS_PER_MS
+"""A token that is not older when it is used is valid when it comes to an archive on the same machine."""
+LONG_CHANNEL = "aeron:" + "x" * 1000
+"""No channel: the answer is an error with this text in it."""
 
 
 class SystemClient:
@@ -108,19 +63,44 @@ class SystemClient:
         self._state_list: int | None = None
         self._listed: list[RecordingDescriptor] = []
         self._rest_until_ns = 0
-        self.aeron = host.client()
+        self._tokens: dict[int, tuple[int, ReplayParams, int]] = {}
+        self.deaf_until_ns = 0
+        """Until then it does not read its answers."""
+        self._options = self._choose_options()
+        self.aeron = host.client(**CLIENT)
 
     # Sessions
 
     def act(self) -> None:
         """Do a step."""
-        now_ns = self._world.now_ns
+        if self.aeron.is_closed:
+            self._lose_driver()
+            return
+        try:
+            self._act()
+        except EverlogError:
+            if not self.aeron.is_closed:
+                raise
+            self._lose_driver()
+
+    def _act(self) -> None:
+        now_ns, is_settling = self._world.now_ns, self._world.is_settling
         if self._link is None:
             if now_ns >= self._rest_until_ns:
                 self._connect(now_ns)
             return
-        if self._random.random() < 0.004:
+        roll = 1.0 if is_settling else self._random.random()
+        if roll < 0.004:
             self._die()
+            return
+        if roll < 0.006:
+            self._note("reads no answers for a while")
+            self.counts["deaf clients"] += 1
+            self.deaf_until_ns = now_ns + self._random.randrange(LONGEST_SILENCE_NS)
+        if now_ns < self.deaf_until_ns and not is_settling:
+            for _ in range(self._random.choice((0, 1, 10))):
+                self.call(calls.start_recording(LONG_CHANNEL, 1, SourceLocation.LOCAL, auto_stop=False))
+            self._run_streams()
             return
         self._link.poll(now_ns)
         loss = self._link.session.loss
@@ -128,21 +108,39 @@ class SystemClient:
             self._note(f"lost its session: {loss}")
             self.forget()
             return
-        if self._random.random() < 0.25:
+        if not is_settling and self._random.random() < 0.25:
             self._ask()
         self._run_streams()
 
+    def _lose_driver(self) -> None:
+        """Its driver is no more, or takes it for dead: begin again when the driver serves."""
+        if self.aeron in self._host.clients:
+            self._note("has lost its driver")
+            self._host.clients.remove(self.aeron)
+            self._world.dead.append(self.aeron)
+            if self.answers is not None:
+                self._world.expect_end(self.answers.session_id)
+            self._publishers.clear()
+            self._replays.clear()
+            self._connector = None
+            self.forget()
+        if self._host.is_running:
+            self.aeron = self._host.client(**CLIENT)
+
+    def _choose_options(self) -> ArchiveClientOptions:
+        return client_options(
+            int(self.name),
+            self._host.machine.name,
+            self._world.control,
+            is_local=self.is_local,
+            has_response_channel=self._random.random() < 0.4,
+        )
+
     def _connect(self, now_ns: int) -> None:
         if self._connector is None:
-            control = "aeron:ipc?term-length=64k" if self.is_local else f"aeron:udp?endpoint={self._world.control}"
-            responses = "aeron:ipc" if self.is_local else f"aeron:udp?endpoint={self._host.machine.name}:0"
-            options = ArchiveClientOptions(
-                control_request_channel=control,
-                control_response_channel=responses,
-                control_response_stream_id=RESPONSE_STREAM + int(self.name),
-                message_timeout_ms=MESSAGE_TIMEOUT_MS,
-            )
-            self._connector = Connector(self.aeron, options, Inbox(None, None), now_ns)
+            self._options = self._choose_options()
+            self.counts["response channels"] += self._options.has_response_channel
+            self._connector = Connector(self.aeron, self._options, Inbox(None, None), now_ns)
         try:
             link = self._connector.poll(now_ns)
         except EverlogError as error:
@@ -178,12 +176,15 @@ class SystemClient:
         self._publishers.clear()
         self._replays.clear()
         self.forget()
-        self.aeron = self._host.client()
+        if self._host.is_running:
+            self.aeron = self._host.client(**CLIENT)
 
     def forget(self) -> None:
         """The session is no more; streams go on."""
         self._knowledge.subscriptions.clear()
         self._knowledge.replays.clear()
+        self._tokens.clear()
+        self.deaf_until_ns = 0
         if self._link is not None:
             self._link.close()
         self._link = self.answers = self._state_list = None
@@ -277,6 +278,11 @@ class SystemClient:
         if chosen is None or len(self._replays) >= MAX_STREAMS:
             return
         recording_id, params = chosen
+        if self._options.has_response_channel and self._random.random() < 0.7:
+            correlation_id = self.call(calls.replay_token(recording_id))
+            if correlation_id is not None:
+                self._tokens[correlation_id] = recording_id, params, self._world.now_ns
+            return
         stream_id = next(self._world.stream_ids)
         if self.is_local and self._random.random() < 0.2:
             params = self._world.bounded(params)
@@ -296,13 +302,37 @@ class SystemClient:
             if complaint is not None:
                 self._world.script.fail(f"{self.name}: {complaint}")
             if replay.is_ready and not replay.is_asked:
-                replay.is_asked = True
-                self.call(calls.replay(replay.recording_id, replay.channel, replay.stream_id, replay.params))
+                replay.is_asked = self._ask_for(replay)
             if replay.has_ended or self._random.random() < 0.003:
                 self.counts["replayed frames"] += replay.count
+                is_over_response = isinstance(replay, ResponseReplayReader) and replay.count > 0
                 self.counts["ended replays"] += replay.has_ended
+                self.counts["replays over response channels"] += is_over_response
                 replay.close()
                 self._replays.remove(replay)
+
+    def _ask_for(self, replay: ReplayReader) -> bool:
+        place = replay.recording_id, replay.channel, replay.stream_id, replay.params
+        if not isinstance(replay, ResponseReplayReader):
+            self.call(calls.replay(*place))
+        elif self._link is not None and self.answers is not None and self._link.session.loss is None:
+            call = calls.replay(*place, replay.token)
+            correlation_id, now_ns = self.aeron.next_correlation_id(), self._world.now_ns
+            if not replay.send(encode(call.message(self.answers.session_id, correlation_id))):
+                return False
+            self._note(f"{call.name} {call.fields} ({correlation_id}, over a publication of its own)")
+            is_late = now_ns > replay.token_ns + TOKEN_AGE_NS
+            self.answers.sent(correlation_id, call, now_ns, may_lapse=is_late or not self.is_local)
+        return True
+
+    def _take_token(self, correlation_id: int, token: int) -> None:
+        recording_id, params, asked_ns = self._tokens.pop(correlation_id)
+        stream_id = next(self._world.stream_ids)
+        channel = response_channel(self._world.control, REPLAY_PORT + int(self.name))
+        place = recording_id, params, channel, stream_id
+        replay = ResponseReplayReader(self.aeron, self._world.published, *place, self._options, token)
+        replay.token_ns = asked_ns
+        self._replays.append(replay)
 
     # Answers
 
@@ -331,11 +361,8 @@ class SystemClient:
             knowledge.subscriptions.append(message.relevant_id)
         elif asked.call.kind in (requests.Replay, requests.BoundedReplay):
             knowledge.replays.append(message.relevant_id)
+        elif message.correlation_id in self._tokens:
+            self._take_token(message.correlation_id, message.relevant_id)
 
     def _note(self, text: str) -> None:
         self._world.script.note(f"client {self.name}: {text}")
-
-
-def bounded_params(params: ReplayParams, counter_id: int) -> ReplayParams:
-    """The same replay with a counter as its limit."""
-    return ReplayParams(position=params.position, length=params.length or 1 << 40, limit_counter_id=counter_id)

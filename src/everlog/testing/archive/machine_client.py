@@ -31,6 +31,8 @@ from everlog.testing.archive.script import Script
 from everlog.testing.archive.watch import Watch
 
 IPC = "aeron:ipc"
+LONG_CHANNEL = "aeron:" + "x" * 4000
+"""No channel: the answer is an error with this text in it."""
 CONNECT_CYCLES = 200
 """After so many cycles without an answer a client connects again."""
 
@@ -138,6 +140,8 @@ class MachineClient:
             self._send(CloseSession(self.answers.session_id))
             self._leave("closes its session", is_image_gone=False)
         elif way == 1:
+            for _ in range(self._random.choice((0, 60))):
+                self._call(calls.start_recording(LONG_CHANNEL, 1, SourceLocation.LOCAL, auto_stop=False))
             self._leave("does not read any more", is_stuck=True, is_image_gone=False)
         elif way == 2:
             self._leave("unsubscribes", is_image_gone=False)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from everlog.aeron.archive import archive
+from everlog.aeron.archive.service.replay import tokens
 from everlog.aeron.archive.writing import ownership
 
 
@@ -27,6 +28,14 @@ class _StillHeartbeat:
         pass
 
 
+class _SeededSecrets:
+    """Random numbers that anybody could foresee."""
+
+    @staticmethod
+    def token_bytes(count: int) -> bytes:
+        return random.randbytes(count)
+
+
 @contextmanager
 def quiet(seed: int) -> Iterator[None]:
     """Open archives within this context: they have no heartbeat, and ids that are random come from the seed."""
@@ -34,6 +43,7 @@ def quiet(seed: int) -> Iterator[None]:
     with ExitStack() as patched:
         patched.enter_context(patch.object(archive, "Heartbeat", _StillHeartbeat))
         patched.enter_context(patch.object(ownership, "SILENT_S", float("inf")))
+        patched.enter_context(patch.object(tokens, "secrets", _SeededSecrets))
         random.seed(seed)
         try:
             yield

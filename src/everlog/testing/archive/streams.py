@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from everlog.aeron.archive.client.options import ArchiveClientOptions
 from everlog.aeron.archive.client.values import RecordingDescriptor, ReplayParams
 from everlog.aeron.channel_uri import ChannelUri
 from everlog.aeron.frames.constants import HEADER_LENGTH, align
 from everlog.aeron.frames.position import term_id_of, term_offset_of
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.image import Image
+from everlog.aeron.transport.client.publication import ExclusivePublication
 from everlog.errors import EverlogError
+from everlog.testing.archive.connections import request_channel
 from everlog.testing.archive.published import (
     MTU_LENGTH,
     TERM_LENGTH,
@@ -145,3 +148,61 @@ class ReplayReader:
             self._subscription.close()
         elif self._adding is not None:
             self._adding.cancel()
+
+
+class ResponseReplayReader(ReplayReader):
+    """A replay over a response channel: asked for over a publication of its own, with a token."""
+
+    def __init__(
+        self,
+        aeron: Aeron,
+        published: Published,
+        recording_id: int,
+        params: ReplayParams,
+        channel: str,
+        stream_id: int,
+        options: ArchiveClientOptions,
+        token: int,
+    ) -> None:
+        super().__init__(aeron, published, recording_id, params, channel, stream_id)
+        self.token = token
+        self.token_ns = 0
+        """When the token was asked for."""
+        self._aeron = aeron
+        self._options = options
+        self._asking: Any = None
+        self._requests: ExclusivePublication | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the archive hears what is asked over the publication."""
+        return self._requests is not None and self._requests.is_connected
+
+    def step(self) -> str | None:
+        """Add the publication, then read what has come."""
+        if self._subscription is not None and self._requests is None:
+            self._add_requests()
+        return super().step()
+
+    def _add_requests(self) -> None:
+        if self._asking is None:
+            channel = request_channel(self._options, self._subscription.registration_id)
+            self._asking = self._aeron.async_add_exclusive_publication(channel, self._options.control_request_stream_id)
+        if self._asking.done:
+            asking, self._asking = self._asking, None
+            try:
+                self._requests = asking.result()
+            except EverlogError:
+                self.has_ended = True
+
+    def send(self, data: bytes) -> bool:
+        """Ask. Returns whether there was room for it."""
+        return self._requests is not None and self._requests.offer(data) > 0
+
+    def close(self) -> None:
+        """Unsubscribe, and give back the publication."""
+        super().close()
+        if self._requests is not None:
+            self._requests.close()
+        elif self._asking is not None:
+            self._asking.cancel()

@@ -1,5 +1,5 @@
 """A live archive in a simulated system: its driver, another machine, three clients over IPC and a lossy network, and a
-storage that crashes. One seed is one run::
+storage that crashes. Drivers pause and die, clients stop reading their answers. One seed is one run::
 
     SystemSimulation(seed=7).run()
 
@@ -21,43 +21,38 @@ from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.conductor import ArchiveConductor
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.counters import ARCHIVE_ERRORS_TYPE_ID, ArchiveCounters, CycleThresholds, archive_key
-from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
 from everlog.aeron.family_options import Checksum
 from everlog.aeron.transport.client.aeron import Aeron
 from everlog.aeron.transport.client.counter import Counter as DriverCounter
+from everlog.errors import EverlogError
 from everlog.testing.archive.answers import Answers
-from everlog.testing.archive.choices import SEGMENT_LENGTH
-from everlog.testing.archive.client import SystemClient, bounded_params
+from everlog.testing.archive.choices import SEGMENT_LENGTH, bounded_params
+from everlog.testing.archive.client import SystemClient
 from everlog.testing.archive.crash import Crash, PowerCut
+from everlog.testing.archive.driver_faults import CLIENT, NOTICE_NS, DriverFaults
 from everlog.testing.archive.events_model import EventsModel
 from everlog.testing.archive.published import Published
 from everlog.testing.archive.quiet import quiet
 from everlog.testing.archive.script import Script
+from everlog.testing.archive.system_settings import (
+    ANSWER_NS,
+    ARCHIVE_ID,
+    CALM_STEPS,
+    DRIVER,
+    END_NS,
+    EVENTS_STREAM,
+    LONGEST_PARTITION_NS,
+    SETTLING_STEP_NS,
+    STEP_NS,
+    STEPS,
+    archive_settings,
+)
 from everlog.testing.archive.watch import Watch
 from everlog.testing.network.simulated import LinkConditions
 from everlog.testing.network.system import TransportSystem
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.time_units import NS_PER_MS, NS_PER_S
-
-STEPS, CALM_STEPS = 1200, 300
-STEP_NS = 3 * NS_PER_MS
-ARCHIVE_ID = 5
-EVENTS_STREAM = 30
-CONNECT_TIMEOUT_NS, INTERVAL_NS = 500 * NS_PER_MS, 100 * NS_PER_MS
-CLIENT_LIVENESS_NS, IMAGE_LIVENESS_NS = 800 * NS_PER_MS, 400 * NS_PER_MS
-END_NS = CLIENT_LIVENESS_NS + 2 * IMAGE_LIVENESS_NS + CONNECT_TIMEOUT_NS + INTERVAL_NS + 500 * NS_PER_MS
-"""Within this time both sides notice the end of the other one."""
-ANSWER_NS = END_NS + NS_PER_S
-LONGEST_PARTITION_NS = 1500 * NS_PER_MS
-DRIVER = {
-    "client_liveness_timeout_ns": CLIENT_LIVENESS_NS,
-    "image_liveness_timeout_ns": IMAGE_LIVENESS_NS,
-    "publication_connection_timeout_ns": IMAGE_LIVENESS_NS,
-    "publication_linger_timeout_ns": 100 * NS_PER_MS,
-    "timer_interval_ns": 10 * NS_PER_MS,
-    "untethered_window_limit_timeout_ns": 200 * NS_PER_MS,
-}
 
 
 class SystemSimulation:
@@ -70,32 +65,18 @@ class SystemSimulation:
         self.seed = seed
         self.random = random.Random(seed)
         self.script = Script(f"python -m everlog.testing.archive.soak --system-seed {seed}")
+        self.counts: Counter[str] = Counter()
         self.published = Published()
         self.model = EventsModel(self.script)
         self.stream_ids: Iterator[int] = itertools.count(5000)
         self.all_answers: list[Answers] = []
         self.dead: list[Aeron] = []
-        self.is_calm = False
+        self.is_calm = self.is_settling = False
         level = 1 if self.random.random() < 0.7 else 0
         checksum: Checksum = "crc32c" if level and self.random.random() < 0.7 else "none"
         self._may_cut_power = checksum != "none"
         self.watch = Watch(self.script, self.published, is_synced=level > 0)
-        self._settings = ArchiveSettings(
-            control_channel=f"aeron:udp?endpoint={self.control}",
-            segment_file_length=SEGMENT_LENGTH,
-            file_io_max_length=64 << 10,
-            low_storage_space_threshold=0,
-            file_sync_level=level,
-            catalog_file_sync_level=level,
-            max_concurrent_recordings=6,
-            max_concurrent_replays=8,
-            connect_timeout_ns=CONNECT_TIMEOUT_NS,
-            session_liveness_check_interval_ns=INTERVAL_NS,
-            record_checksum=checksum,
-            replay_checksum=checksum,
-            recording_events_channel="aeron:ipc?term-length=64k",
-            recording_events_stream_id=EVENTS_STREAM,
-        )
+        self._settings = archive_settings(self.control, level, checksum)
         self._storage = CrashingStorage(root="/", edge_bytes=4096)
         self._crash: Crash | None = None
         self._ending: dict[int, int] = {}
@@ -103,14 +84,16 @@ class SystemSimulation:
         self._losing: list[Answers] = []
         """The sessions that must have ended by then."""
         self._maintained: set[int] = set()
-        self._is_open = False
+        self._is_open = self._is_driver_lost = False
+        self._opened_ns = 0
         self._heal_at_ns: int | None = None
         self._calm_since_ns = 0
         self._limits: list[DriverCounter] = []
         self._system = TransportSystem(seed, self._weather(), step_ns=STEP_NS)
         self._host = self._system.driver(self.archive_address, **DRIVER)
         other = self._system.driver(self.other_address, **DRIVER)
-        self._observer = self._host.client()
+        self._faults = DriverFaults(self._system.drivers, self.random, self.script)
+        self._observer = self._host.client(**CLIENT)
         hosts = (self._host, self.random.choice((self._host, other)), other)
         self.clients = [
             SystemClient(self, str(number), host, is_local=host is self._host) for number, host in enumerate(hosts)
@@ -140,10 +123,9 @@ class SystemSimulation:
             catalog_capacity=4096,
             liveness_timeout_s=0,
         )
-        self.aeron = self._host.client()
-        counters = ArchiveCounters(
-            self.aeron, ARCHIVE_ID, CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S), lambda: self.now_ns
-        )
+        self.aeron = self._host.client(**CLIENT)
+        thresholds = CycleThresholds(NS_PER_S, NS_PER_S, NS_PER_S)
+        self._counters = ArchiveCounters(self.aeron, ARCHIVE_ID, thresholds, lambda: self.now_ns)
         self.archive = Archive.create(self._storage, options, exist_ok=True)
         context = ServiceContext(
             aeron=self.aeron,
@@ -153,9 +135,10 @@ class SystemSimulation:
             on_error=self.watch.on_error,
             now_ms=lambda: self._system.now_ms,
         )
-        self.conductor = ArchiveConductor(context, counters)
+        self.conductor = ArchiveConductor(context, self._counters)
         self.watch.open(self.archive, self.conductor, self._storage)
-        self._is_open = True
+        self._is_open, self._is_driver_lost = True, False
+        self._opened_ns = self.now_ns
         self._note("the archive is open")
 
     def maintained(self) -> set[int]:
@@ -184,16 +167,48 @@ class SystemSimulation:
         self.dead.append(self.aeron)
         self._end(left)
 
+    def _lose_driver(self) -> None:
+        self._note("the archive has lost its driver")
+        self.counts["archives without a driver"] += 1
+        self._storage.after_each = None
+        self.watch.learn()
+        self.watch.remember()
+        self.conductor.close()
+        self.archive.abandon()
+        self._host.clients.remove(self.aeron)
+        self.dead.append(self.aeron)
+        self._end(self._storage)
+
     def _close(self) -> None:
         self._note("the archive is closed")
         self.watch.remember()
         self._end(self._storage)
         self.conductor.close()
         self.archive.close()
+        self._counters.close()
+        self._check_counters()
         self.aeron.close()
         self._host.clients.remove(self.aeron)
 
+    def _check_counters(self) -> None:
+        if not self.aeron.is_closed and self._host.is_running:
+            left = [each.label for each in self._observer.counters if f"archiveId={ARCHIVE_ID}" in each.label]
+            self.script.require(not left, f"after a close there are counters: {left}")
+
+    def _observe(self) -> None:
+        """Observe again, when the driver has gone or has given up the observer."""
+        if self._observer in self._host.clients:
+            self._host.clients.remove(self._observer)
+            self.dead.append(self._observer)
+            self._limits.clear()
+            self.model.reset()
+        if self._host.is_running:
+            self._observer = self._host.client(**CLIENT)
+            self._events = self._observer.add_subscription("aeron:ipc?term-length=64k", EVENTS_STREAM)
+
     def _reopen(self) -> None:
+        if self._observer.is_closed or not self._host.is_running:
+            return
         key = archive_key(ARCHIVE_ID)
         if self._observer.counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, key) is None and self.random.random() < 0.1:
             self._open()
@@ -204,20 +219,25 @@ class SystemSimulation:
     @property
     def is_listening(self) -> bool:
         """Whether all recording events arrive from now on."""
-        return self._events.is_connected
+        return not self._observer.is_closed and self._events.is_connected
 
     def expect_end(self, session_id: int) -> None:
         """The client of a session is no more."""
-        self._ending[session_id] = self.now_ns + END_NS
+        self._ending[session_id] = max(self.now_ns, self._faults.last_ns) + END_NS
 
     def bounded(self, params: ReplayParams) -> ReplayParams:
         """Return ``params`` with a random counter as the replay's limit."""
+        if self._observer.is_closed or not self._host.is_running:
+            return params
         if len(self._limits) < 3:
             self._limits.append(self._observer.add_counter(2000, "limit"))
         return bounded_params(params, self.random.choice(self._limits).counter_id)
 
     def _trouble(self) -> None:
         generator, now_ns = self.random, self.now_ns
+        if not self.is_calm and self._faults.step(now_ns):
+            for each in self.all_answers:
+                each.excuse_tokens()
         roll = generator.random()
         if roll < 0.0015 and self._heal_at_ns is None:
             self._system.network.partition([self._host.machine], [self._system.drivers[1].machine])
@@ -260,17 +280,35 @@ class SystemSimulation:
         for number in range(STEPS + CALM_STEPS):
             self.is_calm = number >= STEPS
             self.step()
-        counts = sum((each.counts for each in self.clients), Counter[str]()) + self.watch.counts
+        self._settle()
+        counts = sum((each.counts for each in self.clients), self.counts) + self.watch.counts + self._faults.counts
         counts["comparisons"] = self.model.comparisons
         return counts
 
+    def _settle(self) -> None:
+        """Let everything that was asked for be answered, and all end that has to."""
+        self._faults.end(self.now_ns)
+        self._system.network.heal()
+        self._system.network.weather = LinkConditions()
+        self._heal_at_ns, self._calm_since_ns = None, self.now_ns
+        self.is_settling = True
+        end_ns = self.now_ns + ANSWER_NS
+        while self.now_ns < end_ns:
+            self.step()
+        for client in self.clients:
+            if client.answers is not None and client.has_session:
+                client.answers.overdue(self.now_ns - NS_PER_S)
+
     def step(self) -> None:
         """One step of the system, its clients and the archive, and all checks."""
-        self._system.step()
+        self._system.step(SETTLING_STEP_NS if self.is_settling else None)
         self.script.now_ns = self.now_ns
+        if self._observer.is_closed:
+            self._observe()
         for client in self.random.sample(self.clients, len(self.clients)):
             client.act()
-        self._trouble()
+        if not self.is_settling:
+            self._trouble()
         if self._is_open:
             self._turn()
         else:
@@ -280,6 +318,7 @@ class SystemSimulation:
     def _turn(self) -> None:
         if self._crash is not None:
             self.watch.remember()
+        self._check_driver()
         try:
             self.conductor.do_work(self.now_ns)
         except PowerCut:
@@ -287,17 +326,31 @@ class SystemSimulation:
             assert self._crash.left is not None
             self._die(self._crash.left)
             return
+        except EverlogError:
+            if not self.conductor.is_cut_off:
+                raise
+            self._lose_driver()
+            return
+        if self.aeron.is_closed:  # in this cycle: it ends with the next one
+            self.script.require(not self._is_driver_lost, "the archive goes on without a driver")
+            self._is_driver_lost = True
+            return
         self.watch.check()
         self._check_events()
         self._check_sessions()
 
+    def _check_driver(self) -> None:
+        died_ns = self._faults.died_ns.get(self._host, 0)
+        if self._opened_ns < died_ns and self.now_ns > died_ns + NOTICE_NS and not self.aeron.is_closed:
+            self.script.fail(f"the archive does not notice that its driver died at {died_ns}")
+
     def _read_events(self) -> None:
-        while self._events.poll(lambda data, _: self.model.take(decode(data)), 100):
+        while not self._observer.is_closed and self._events.poll(lambda data, _: self.model.take(decode(data)), 100):
             pass
 
     def _check_events(self) -> None:
         self._read_events()
-        if self.is_calm:
+        if self.is_calm and not self._observer.is_closed:
             self.model.compare(self.archive, self.conductor)
 
     def _check_sessions(self) -> None:
@@ -307,16 +360,17 @@ class SystemSimulation:
                 del self._ending[session_id]
             elif now_ns > deadline_ns:
                 self.script.fail(f"the session of a client that has gone goes on: {sessions[session_id][0]}")
-        if self._heal_at_ns is None and now_ns - self._calm_since_ns > ANSWER_NS:
+        if self._heal_at_ns is None and now_ns - max(self._calm_since_ns, self._faults.last_ns) > ANSWER_NS:
             for client in self.clients:
-                if client.answers is not None:
+                if client.answers is not None and now_ns - client.deaf_until_ns > ANSWER_NS:
                     client.answers.overdue(now_ns - ANSWER_NS)
 
     def _check_losses(self) -> None:
-        if self._lost_by_ns is not None and self.now_ns > self._lost_by_ns:
+        if self._lost_by_ns is not None and self.now_ns > max(self._lost_by_ns, self._faults.last_ns + END_NS):
             self._lost_by_ns = None
             for client in self.clients:
-                if client.answers in self._losing and client.has_session:
+                is_deaf = self.now_ns - client.deaf_until_ns < END_NS
+                if client.answers in self._losing and client.has_session and not is_deaf:
                     self.script.fail(f"client {client.name} still has the session of an archive that has died")
 
     def _note(self, text: str) -> None:

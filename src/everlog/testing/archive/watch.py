@@ -2,6 +2,7 @@
 
 * The position that the counter of a recording shows is written and, if the archive syncs, kept by a power cut.
 * A session has one listing, a recording one deletion at a time.
+* What waits for a client is bounded; a client that takes nothing is cut off in time.
 * No file is deleted that a replay reads, or is going to read.
 * A crash loses nothing that was shown as recorded, and no stop position.
 """
@@ -15,6 +16,8 @@ from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.folder.recordings import Recording, segment_map
 from everlog.aeron.archive.format.segments import parse_segment_name
 from everlog.aeron.archive.service.conductor import ArchiveConductor
+from everlog.aeron.archive.service.control.session import PAUSE_AT_BYTES
+from everlog.aeron.archive.service.control.sessions import FRAGMENT_LIMIT
 from everlog.aeron.archive.service.queries.listing import RecordingAnswer, RecordingListing
 from everlog.aeron.archive.service.recording.listing import SubscriptionListing
 from everlog.aeron.archive.service.recording.session import RecordingSession
@@ -24,6 +27,10 @@ from everlog.errors import EverlogError
 from everlog.testing.archive.published import Published
 from everlog.testing.archive.script import Script
 from everlog.testing.storage.crashing import CrashingStorage
+from everlog.time_units import NS_PER_MS
+
+MAX_WAITING_BYTES = PAUSE_AT_BYTES + FRAGMENT_LIMIT * (8 << 10) + (16 << 10)
+"""Answers up to the limit, then those to what is read in one cycle, and signals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class Watch:
         self._extended: set[int] = set()
         """The recordings that were active when the archive crashed."""
         self._before: dict[int, Known] | None = None
+        self._heads: dict[int, tuple[bytes, int, bool]] = {}
+        """What is sent next to each session that does not take it, since when, and whether that is too long."""
 
     def open(self, archive: Archive, conductor: ArchiveConductor, storage: CrashingStorage) -> None:
         """Watch an archive that was opened; after a crash, check what is left."""
@@ -59,6 +68,7 @@ class Watch:
         self._extended = set(self._sessions)
         self._sessions.clear()
         self._positions.clear()
+        self._heads.clear()
         for recording_id in archive.catalog.recording_ids():
             self._see_stop(recording_id)
 
@@ -75,6 +85,7 @@ class Watch:
         """Check the archive after a step."""
         self._check_recordings()
         self._check_running()
+        self._check_queues()
 
     def _check_recordings(self) -> None:
         active = self._conductor._recordings._active._sessions
@@ -144,6 +155,26 @@ class Watch:
                     each.recording_id not in deletions, f"recording {each.recording_id} has two deletions"
                 )
                 deletions.add(each.recording_id)
+
+    def _check_queues(self) -> None:
+        now_ns, heads = self._script.now_ns, self._heads
+        self._heads = {}
+        for session, _ in self._conductor._sessions._sessions.values():
+            if not session._queue:
+                continue
+            waiting = session._queued_bytes
+            if waiting > MAX_WAITING_BYTES:
+                self._script.fail(f"{waiting} bytes wait for the client of {session}")
+            if waiting >= PAUSE_AT_BYTES:
+                self.counts["held up clients"] += 1
+            head, since_ns, was_late = heads.get(session.session_id, (None, now_ns, False))
+            if head is not session._queue[0]:
+                since_ns, was_late = now_ns, False
+            is_late = now_ns - since_ns > session._settings.connect_timeout_ns
+            if is_late and was_late:
+                waited_ms = (now_ns - since_ns) // NS_PER_MS
+                self._script.fail(f"{session} goes on, although nothing could be sent to it for {waited_ms} ms")
+            self._heads[session.session_id] = session._queue[0], since_ns, is_late
 
     def _before_remove(self, name: str) -> None:
         parsed = parse_segment_name(name)
