@@ -1,4 +1,4 @@
-"""Simulations find bugs: each of these, planted into the service, fails one of the first seeds."""
+"""Simulations find bugs: each of these, planted into the service, fails one of the first seeds in its own way."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from everlog.aeron.archive.service.control.session import ControlSession
 from everlog.aeron.archive.service.control.sessions import ControlSessions
 from everlog.aeron.archive.service.counters import ArchiveCounters
 from everlog.aeron.archive.service.recording.session import RecordingSession
+from everlog.aeron.archive.service.recording.unstopped import UnstoppedRecordings
 from everlog.aeron.archive.service.replay.service import ReplayService
 from everlog.aeron.archive.service.replay.session import ReplaySession
 from everlog.aeron.archive.service.upkeep.deletion import Deletion
@@ -25,13 +26,15 @@ from everlog.testing.archive.system import SystemSimulation
 SEEDS = {MachineSimulation: 150, SystemSimulation: 25}
 
 
-def first_failure(simulation: type[MachineSimulation | SystemSimulation] = MachineSimulation) -> str:
+def is_found(text: str, simulation: type[MachineSimulation | SystemSimulation] = MachineSimulation) -> bool:
+    """Whether one of the seeds fails with a text. Others may show the bug in another way."""
     for seed in range(SEEDS[simulation]):
         try:
             simulation(seed).run()
         except SimulationFailed as failure:
-            return str(failure).splitlines()[0]
-    return "none"
+            if text in str(failure).splitlines()[0]:
+                return True
+    return False
 
 
 def twice(method: Any) -> Any:
@@ -67,6 +70,7 @@ def nothing(*_: Any) -> None:
         (ReplaySession, "_check_frame", nothing, "damaged frame"),
         (Deletion, "close", nothing, "no DELETE"),
         (ControlSession, "is_behind", property(lambda self: False), "bytes wait for the client"),
+        (UnstoppedRecordings, "do_work", lambda self, now_ns: 0, "nobody records it"),
         (ArchiveCounters, "close", nothing, "after a close there are counters"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -75,7 +79,7 @@ def test_a_planted_bug_is_found(
     owner: Any, name: str, planted: Any, found: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, planted)
-    assert found in first_failure()
+    assert is_found(found)
 
 
 @pytest.mark.parametrize(
@@ -101,4 +105,4 @@ def test_a_bug_planted_into_a_whole_system_is_found(
     monkeypatch.setattr(owner, name, planted)
     if name == "on_unavailable_image":  # either of the two ends the session of a client that is gone
         monkeypatch.setattr(PublishedResponses, "is_connected", property(lambda self: self._publication is not None))
-    assert found in first_failure(SystemSimulation)
+    assert is_found(found, SystemSimulation)

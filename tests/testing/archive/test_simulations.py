@@ -22,7 +22,7 @@ def test_the_machines_keep_their_promises(series: Series) -> None:
     for seed in range(series.rounds(MACHINES)):
         counts += MachineSimulation(seed).run()
     frequent = "replayed frames", "START", "STOP", "EXTEND", "DELETE", "crashes", "comparisons", "deleted files"
-    for what in (*frequent, "held up clients"):
+    for what in (*frequent, "held up clients", "disk faults"):
         assert counts[what], f"no {what}"
 
 

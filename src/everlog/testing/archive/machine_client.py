@@ -53,6 +53,10 @@ class MachineWorld(Protocol):
     aeron: DriverClientDouble
     control: SubscribedDouble
 
+    @property
+    def may_maintain(self) -> bool:
+        """Whether maintenance may be asked for."""
+
     def maintained(self) -> set[int]:
         """The recordings whose maintenance is under way."""
 
@@ -184,7 +188,7 @@ class MachineClient:
         elif self._world.is_calm and not self._world.model.is_complete and self._state_list is None:
             self._list_state()
         else:
-            self._call(self._choices.call(with_maintenance=not self._world.is_calm))
+            self._call(self._choices.call(with_maintenance=self._world.may_maintain))
 
     def _call(self, call: Call[Any]) -> int:
         assert self.answers is not None

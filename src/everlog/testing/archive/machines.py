@@ -6,6 +6,7 @@ streams that are full, refused or gone whenever the seed says so, on a storage t
 
 from __future__ import annotations
 
+import errno
 import itertools
 import random
 from collections import Counter
@@ -33,6 +34,7 @@ from everlog.testing.archive.quiet import quiet
 from everlog.testing.archive.script import Script
 from everlog.testing.archive.watch import Watch
 from everlog.testing.storage.crashing import CrashingStorage
+from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from everlog.time_units import NS_PER_MS, NS_PER_S
 
 STEPS = 40
@@ -83,6 +85,8 @@ class MachineSimulation:
         )
         self._storage = CrashingStorage(root="/", edge_bytes=4096)
         self._crash: Crash | None = None
+        self._broken_steps = 0
+        """How long the disk still fails."""
         self._images: list[RecordedImage] = []
         self._arriving: list[tuple[int, int, int]] = []
         self._limits: list[Any] = []
@@ -101,7 +105,8 @@ class MachineSimulation:
             catalog_capacity=4096,
             liveness_timeout_s=0,
         )
-        self.archive = Archive.create(self._storage, options, exist_ok=True)
+        self._disk = FaultyWrites(self._storage)
+        self.archive = Archive.create(self._disk, options, exist_ok=True)
         script = self.script
         clock = Clock(lambda: script.now_ns, lambda: script.now_ns // NS_PER_MS, script.sleep)
         self.aeron = DriverClientDouble(self.random, self.listening.__contains__, clock)
@@ -135,6 +140,7 @@ class MachineSimulation:
             client.forget()
         self.model.reset()
         self._storage = storage
+        self._broken_steps = 0
         self._open()
         self.watch.check_recovered(maintained)
 
@@ -144,6 +150,8 @@ class MachineSimulation:
         return found.union(*(each.maintained() for each in self.all_answers))
 
     def _close(self) -> None:
+        if self._broken_steps > 0:
+            return
         self.script.note("the archive is closed and opened again")
         self.watch.remember()
         is_maintained = bool(self.maintained())
@@ -159,6 +167,7 @@ class MachineSimulation:
     def _die(self, left: CrashingStorage) -> None:
         self.script.note("the archive has crashed")
         self._crash = None
+        self._disk.faults = WriteFaults()
         self.watch.learn()
         self.archive.abandon()
         self._reopen(left)
@@ -230,11 +239,14 @@ class MachineSimulation:
             for number in range(STEPS + CALM_STEPS):
                 self.is_calm = number >= STEPS
                 self.step()
+            self._disk.faults = WriteFaults()
             for number in range(SETTLING):
                 self._turn(10 * NS_PER_MS if number < SETTLING // 2 else LONG_STEP_NS)
+            self.watch.check_stopped()
             return self._result()
         finally:
             self._storage.after_each = None
+            self._disk.faults = WriteFaults()
             self.archive.abandon()
 
     def step(self) -> None:
@@ -251,8 +263,30 @@ class MachineSimulation:
         for client in clients:
             client.read()
 
+    @property
+    def may_maintain(self) -> bool:
+        """Whether maintenance may be asked for: not while the disk fails, which leaves it half done."""
+        return not self.is_calm and self._broken_steps <= 0
+
     def _trouble(self) -> None:
         generator = self.random
+        self._broken_steps -= 1
+        if self._broken_steps == 0:
+            self._disk.faults = WriteFaults()
+            self.script.note("the disk works again")
+        elif self._broken_steps < 0 and not self.is_calm and generator.random() < 0.02 and not self.maintained():
+            self._broken_steps = generator.randrange(1, 12)
+            operations = generator.choice((("write", "truncate"), ("sync",), ("write", "truncate", "sync")))
+            self._disk.faults = WriteFaults(
+                fail_at=self._disk.operation_count,
+                count=1 << 40,
+                operations=frozenset(operations),
+                error=errno.EIO,
+                # Without checksums a half written frame may look whole if the archive dies before it is cut off.
+                part_bytes=None if self._may_cut_power else 0,
+            )
+            self.counts["disk faults"] += 1
+            self.script.note(f"the disk fails: {operations}")
         if self._crash is None and generator.random() < 0.02:
             seed = generator.getrandbits(32) if self._may_cut_power and generator.random() < 0.7 else None
             self._crash = Crash(self._storage, generator.randrange(1, 40), seed)

@@ -4,6 +4,7 @@
 * A session has one listing, a recording one deletion at a time.
 * What waits for a client is bounded; a client that takes nothing is cut off in time.
 * No file is deleted that a replay reads, or is going to read.
+* A recording that has ended gets its stop position, if need be when the disk works again.
 * A crash loses nothing that was shown as recorded, and no stop position.
 """
 
@@ -101,6 +102,14 @@ class Watch:
         for recording_id in [each for each in self._sessions if each not in active]:
             del self._sessions[recording_id]
             self._see_stop(recording_id)
+
+    def check_stopped(self) -> None:
+        """When the disk has worked for a while: a recording without a stop position is being recorded."""
+        catalog, active = self._archive.catalog, self._conductor._recordings._active._sessions
+        for recording_id in catalog.recording_ids():
+            recording = catalog.recording(recording_id)
+            if recording.state == "VALID" and recording.stop_position is None and recording_id not in active:
+                self._script.fail(f"recording {recording_id} has no stop position, and nobody records it")
 
     def _see_stop(self, recording_id: int) -> None:
         self.note_stop(recording_id, self._archive.catalog.recording(recording_id).stop_position)
@@ -203,7 +212,8 @@ class Watch:
 
     def _known(self, recording: Recording) -> Known:
         start, stop = recording.start_position, recording.stop_position
-        if stop is not None:
+        # Of one that is to be stopped again, the catalog may say more in memory than on disk.
+        if stop is not None and not self._conductor._recordings.is_active(recording.recording_id):
             return Known(start, stop, False)
         return Known(start, self._positions.get(recording.recording_id, start), True)
 
