@@ -266,7 +266,7 @@ class SystemSimulation:
             self._heal_at_ns, self._calm_since_ns = None, now_ns
             self._note("the machines see each other again")
         for counter in self._limits:
-            if generator.random() < 0.05:
+            if generator.random() < 0.05 and not counter.is_closed:
                 counter.value += 32 * generator.randrange(200)
 
     # Time

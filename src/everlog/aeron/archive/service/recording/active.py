@@ -16,8 +16,8 @@ from everlog.aeron.archive.service.recording.admission import Admission
 from everlog.aeron.archive.service.recording.session import RecordingSession, SessionSurroundings
 from everlog.aeron.archive.service.recording.streams import check_image_extends, parameters_of_image
 from everlog.aeron.archive.service.recording.subscriptions import RecordedSubscription, Subscriptions
-from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.archive.service.recording.unstopped import UnstoppedRecordings
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.archive.writing.recorder import Recorder
 from everlog.aeron.archive.writing.stream_parameters import StreamParameters
 from everlog.aeron.transport.client.counter import Counter
