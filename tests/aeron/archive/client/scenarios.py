@@ -79,6 +79,9 @@ def payloads_of(archive: AeronArchive, recording_id: int, params: ReplayParams |
         return [payload for payload, _ in replay]
 
 
+ANY_PORT = "aeron:udp?endpoint=localhost:0"
+
+
 class ClientScenarios:
     """What a client asks of an archive on its own driver; the fixture ``archive`` connects it. Segments have 128
     KiB."""
@@ -107,6 +110,20 @@ class ClientScenarios:
             assert replay.subscription.images[0].position == 4096
             limit.value = 10 * 1024
             assert len(list(messages)) == 6
+
+    def test_a_replay_comes_to_a_port_that_the_driver_chooses(self, archive: AeronArchive) -> None:
+        recording_id = recorded(archive, 27, [b"one", b"two"])
+        with archive.replay_messages(recording_id, ANY_PORT, 4000) as replay:
+            assert [payload for payload, _ in replay] == [b"one", b"two"]
+            low = replay.replay_session_id & 0xFFFFFFFF
+            assert {image.session_id & 0xFFFFFFFF for image in replay.subscription.images} <= {low}
+
+        async def use() -> list[bytes]:
+            async with await AsyncAeronArchive.connect(archive.options, aeron=archive.aeron) as client:
+                with await client.replay_messages(recording_id, ANY_PORT + "|session-id=-77", 4000) as replay:
+                    return [payload async for payload, _ in replay]
+
+        assert asyncio.run(use()) == [b"one", b"two"]
 
     def test_a_replay_that_is_stopped_ends(self, archive: AeronArchive) -> None:
         recording_id = recorded(archive, 14, [b"x" * KILOBYTE] * 200)
