@@ -25,6 +25,7 @@ from everlog.aeron.archive.protocol.responses import (
     ResponseCode,
 )
 from everlog.aeron.messages import Message
+from everlog.aeron.transport.client.errors import DriverTimeout
 from everlog.errors import EverlogError
 from everlog.testing.archive.answers import Answers
 from everlog.testing.archive.choices import STREAMS, Choices, Knowledge
@@ -78,10 +79,11 @@ class SystemClient:
             return
         try:
             self._act()
-        except EverlogError:
-            if not self.aeron.is_closed:
-                raise
-            self._lose_driver()
+        except EverlogError as error:
+            if self.aeron.is_closed:
+                self._lose_driver()
+            elif not isinstance(error, DriverTimeout):
+                raise  # else the driver pauses, and may go on
 
     def _act(self) -> None:
         now_ns, is_settling = self._world.now_ns, self._world.is_settling
