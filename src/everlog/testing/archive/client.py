@@ -230,9 +230,10 @@ class SystemClient:
     def _list_state(self) -> None:
         world = self._world
         if not world.maintained() and world.is_listening:
-            world.model.begin_list()
             self._listed = []
             self._state_list = self.call(calls.list_recordings(0, 1000))
+            if self._state_list is not None:
+                world.model.begin_list(self._state_list)
 
     def _place(self) -> tuple[str, SourceLocation]:
         """A channel that this client publishes on, and how the archive records it."""
@@ -355,7 +356,7 @@ class SystemClient:
         self._note(f"got {message.code.name} {message.relevant_id} {message.error_message} ({message.correlation_id})")
         if message.correlation_id == self._state_list:
             if asked is not None and message.code is ResponseCode.RECORDING_UNKNOWN:
-                self._world.model.list(self._listed)
+                self._world.model.list(message.correlation_id, self._listed)
             self._state_list = None
         if asked is None or message.code is not ResponseCode.OK:
             return

@@ -32,14 +32,19 @@ class EventsModel:
         self.comparisons = 0
         self._script = script
         self._recordings: dict[int, SeenRecording] = {}
+        self._awaited: int | None = None
+        """The list that was asked for last."""
 
     def reset(self) -> None:
         """Forget everything: the archive is another process now."""
         self.is_complete = False
+        self._awaited = None
         self._recordings.clear()
 
-    def begin_list(self) -> None:
-        """The recordings are about to be listed, after all maintenance: what has stopped may have been changed."""
+    def begin_list(self, correlation_id: int) -> None:
+        """The recordings are about to be listed, after all maintenance: what has stopped may have been changed. A list
+        that was asked for before says nothing any more."""
+        self._awaited = correlation_id
         self._recordings = {number: seen for number, seen in self._recordings.items() if seen.is_active}
 
     def take(self, event: Message) -> None:
@@ -57,8 +62,10 @@ class EventsModel:
         elif isinstance(event, RecordingStoppedMessage):
             self._recordings[event.recording_id] = SeenRecording(event.stop_position, False)
 
-    def list(self, listed: list[RecordingDescriptor]) -> None:
+    def list(self, correlation_id: int, listed: list[RecordingDescriptor]) -> None:
         """Take the listing. What events have said since it was asked for is later than what it says."""
+        if correlation_id != self._awaited:
+            return
         self._recordings = {each.recording_id: _seen(each) for each in listed} | self._recordings
         self.is_complete = True
 

@@ -205,8 +205,8 @@ class MachineClient:
     def _list_state(self) -> None:
         """List all recordings for the model of events, if no maintenance is under way."""
         if not self._world.maintained():
-            self._world.model.begin_list()
             self._state_list = self._call(calls.list_recordings(0, 1000))
+            self._world.model.begin_list(self._state_list)
 
     def _record(self) -> None:
         channel, stream_id = self._random.choice(CHANNELS), self._random.choice(STREAMS)
@@ -292,7 +292,8 @@ class MachineClient:
         self._note(f"got {message.code.name} {message.relevant_id} {message.error_message} ({message.correlation_id})")
         if message.correlation_id == self._state_list:
             if asked is not None and message.code is ResponseCode.RECORDING_UNKNOWN:
-                self._world.model.list(self._listed.pop(message.correlation_id, []))
+                listed = self._listed.pop(message.correlation_id, [])
+                self._world.model.list(message.correlation_id, listed)
             self._state_list = None
         if asked is None or message.code is not ResponseCode.OK:
             return
