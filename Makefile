@@ -1,4 +1,4 @@
-# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-archive-service | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-archive-service | soak-archive-steady | soak-archive-simulation | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
+# make setup | demo | test | test-long | interop | check | bench | bench-jlog | bench-archive | bench-archive-service | bench-transport | bench-spark | soak-spark | soak-jlog | soak-archive | soak-archive-service | soak-archive-java | soak-archive-steady | soak-archive-simulation | soak-spark-writing | soak-spark-export | fuzz | fuzz-packets | sanitize | test-lowest | formats | wheel | sdist | clean
 # PYTHON chooses the interpreter that .venv is made from.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ COMPILED := $(shell find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 # What is compiled, and what came out of it.
 LIST_SOURCES := find src -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.so' | LC_ALL=C sort
 
-.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-archive-service bench-transport bench-spark soak-spark soak-jlog soak-archive soak-archive-service soak-archive-steady soak-archive-simulation soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
+.PHONY: setup demo test test-long interop check bench bench-jlog bench-archive bench-archive-service bench-transport bench-spark soak-spark soak-jlog soak-archive soak-archive-service soak-archive-java soak-archive-steady soak-archive-simulation soak-spark-writing soak-spark-export soak-transport fuzz fuzz-packets sanitize test-lowest formats wheel sdist clean FORCE
 
 setup: $(SETUP) $(BUILT)
 
@@ -121,6 +121,10 @@ soak-archive: setup
 # A live archive, its media driver and its clients, 20 kills of each; SEED=... are other victims and pauses.
 soak-archive-service: setup
 	$(BIN)/python -m everlog.testing.soak.live_archive --kills 20 --seed $(or $(SEED),1) $(FOLDER)
+
+# The same with the real Aeron's client; SEED=... is another order.
+soak-archive-java: setup
+	EVERLOG_INTEROP=download EVERLOG_JAVA_KILLS=20 EVERLOG_JAVA_SEED=$(or $(SEED),11) $(BIN)/python -m pytest -q -s tests/interop/archive/test_java_client_killed.py
 
 # Steady load on a live archive for an hour (MINUTES=...): nothing that archive and driver hold may grow.
 soak-archive-steady: setup

@@ -1,4 +1,6 @@
-"""Kills of our archive, its media driver and the real Aeron's client: nothing that the client was told of is lost."""
+"""Kills of our archive, its media driver and the real Aeron's client: nothing that the client was told of is lost.
+
+``EVERLOG_JAVA_KILLS=20 EVERLOG_JAVA_SEED=3`` kills each of them 20 times, in an order of that seed."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import random
 import shutil
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,9 +26,12 @@ from tests.interop.archive.java_archive import MIXED, ArchiveOptions, JavaArchiv
 pytestmark = pytest.mark.peer
 
 CHANNEL = "aeron:ipc?term-length=64k"
-SEED = 11
+SEED = int(os.environ.get("EVERLOG_JAVA_SEED", "11"))
+KILLS = int(os.environ.get("EVERLOG_JAVA_KILLS", "0"))
 ACKNOWLEDGED, MORE = 300, 20_000
 """Messages of a round that the client waits for, and those during which something is killed."""
+ROUNDS_OF_A_RECORDING = 4
+"""After these a new recording begins: each round reads all of it."""
 SECONDS = 30.0
 
 
@@ -92,39 +98,54 @@ def test_nothing_that_the_real_client_was_told_of_is_lost(tmp_path: Path, driver
     except java_archive.Missing as missing:
         pytest.skip(str(missing))
     rng = random.Random(SEED)
+    victims = ["archive", "client", "driver", "archive"]
+    if KILLS:
+        victims = ["archive", "client", "driver"] * KILLS
+        rng.shuffle(victims)
     world = World(tmp_path / "archive", driver_folder, jar)
+    counts: Counter[str] = Counter()
     try:
-        recording_id = world.client.record(
-            CHANNEL, 1010, Messages(seed=SEED, sizes=MIXED, count=1), stop=False
-        ).recording_id
-        known = 1
-        for victim in ("archive", "client", "driver", "archive"):
-            acknowledged = Messages(seed=SEED, sizes=MIXED, first=known, count=ACKNOWLEDGED)
-            recorded = world.client.publish(recording_id, acknowledged)
-            known += ACKNOWLEDGED
-            more = Messages(seed=SEED, sizes=MIXED, first=known, count=MORE)
-            world.client.publish_without_waiting(recording_id, more)
-            time.sleep(rng.random() * 0.3)
-            world.kill(victim)
-            stop = world.stop_position(recording_id)
-            assert stop >= recorded.end, victim
-            replayed = world.client.replay(recording_id)
-            assert replayed.end == stop
-            assert replayed.count >= known, victim
-            known = replayed.count
-            assert replayed.rows() == Messages(seed=SEED, sizes=MIXED, count=known).rows(), victim
-            begun = world.client.extend(recording_id, stop=False)
-            assert begun.begin == stop
-        with (
-            AeronArchive.connect(
-                aeron_directory_name=world.driver.dir,
-                control_request_channel=CHANNEL,
-                control_response_channel=CHANNEL,
-            ) as ours,
-            ours.replay_messages(recording_id, CHANNEL, 5000) as replay,
-        ):
-            assert [payload for payload, _ in replay] == [
-                payload for payload, _ in Messages(seed=SEED, sizes=MIXED, count=known)
-            ]
+        for first in range(0, len(victims), ROUNDS_OF_A_RECORDING):
+            kill_each(world, victims[first : first + ROUNDS_OF_A_RECORDING], rng, counts)
     finally:
         world.close()
+        print(f"seed {SEED}: {dict(counts)}")
+
+
+def kill_each(world: World, victims: list[str], rng: random.Random, counts: Counter[str]) -> None:
+    """Kill one after another during a recording, and compare all of it after each."""
+    recording_id = world.client.record(
+        CHANNEL, 1010, Messages(seed=SEED, sizes=MIXED, count=1), stop=False
+    ).recording_id
+    known = 1
+    for victim in victims:
+        acknowledged = Messages(seed=SEED, sizes=MIXED, first=known, count=ACKNOWLEDGED)
+        recorded = world.client.publish(recording_id, acknowledged)
+        known += ACKNOWLEDGED
+        more = Messages(seed=SEED, sizes=MIXED, first=known, count=MORE)
+        world.client.publish_without_waiting(recording_id, more)
+        time.sleep(rng.random() * 0.3)
+        world.kill(victim)
+        stop = world.stop_position(recording_id)
+        assert stop >= recorded.end, victim
+        replayed = world.client.replay(recording_id)
+        assert replayed.end == stop
+        assert replayed.count >= known, victim
+        known = replayed.count
+        assert replayed.rows() == Messages(seed=SEED, sizes=MIXED, count=known).rows(), victim
+        begun = world.client.extend(recording_id, stop=False)
+        assert begun.begin == stop
+        counts[victim] += 1
+    world.client.stop(recording_id)
+    with (
+        AeronArchive.connect(
+            aeron_directory_name=world.driver.dir,
+            control_request_channel=CHANNEL,
+            control_response_channel=CHANNEL,
+        ) as ours,
+        ours.replay_messages(recording_id, CHANNEL, 5000) as replay,
+    ):
+        assert [payload for payload, _ in replay] == [
+            payload for payload, _ in Messages(seed=SEED, sizes=MIXED, count=known)
+        ]
+    counts["messages"] += known
