@@ -19,7 +19,7 @@ from everlog.aeron.archive.service.embedded import EmbeddedArchive
 from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.transport.client import Aeron
 from everlog.aeron.transport.driver.running_driver import RunningDriver
-from everlog.runtime.quiet import BUSY
+from everlog.runtime.quiet import BUSY, FOREVER
 from tests.aeron.archive.client.scripted_archive import in_process_driver
 from tests.aeron.archive.service.served import CHANNEL, CONTROL, connect, record, settings, until
 
@@ -61,7 +61,7 @@ class Number:
 
 def test_each_session_is_transferred_once_in_a_cycle_from_its_addition_to_its_removal() -> None:
     longest, exceeded = Number(), Number()
-    transfers = Transfers(CycleTime(longest, exceeded, 50))  # type: ignore[arg-type]
+    transfers = Transfers(CycleTime(longest, exceeded, 50), lambda: 0)  # type: ignore[arg-type]
     first, second = Given(3), Given(4)
     assert transfers.do_work(0) == 0
     transfers.add(first)
@@ -73,7 +73,23 @@ def test_each_session_is_transferred_once_in_a_cycle_from_its_addition_to_its_re
     assert transfers.do_work(110) == 0
     assert (first.times, second.times) == (1, 2)
     assert (longest.value, exceeded.value) == (90, 1)
+
+
+def test_without_sessions_it_rests_until_one_is_added() -> None:
+    longest, exceeded = Number(), Number()
+    transfers = Transfers(CycleTime(longest, exceeded, 50), lambda: 30)  # type: ignore[arg-type]
+    ((memory, one, _, other),) = transfers.words
+    transfers.do_work(0)
+    assert transfers.quiet_until() == FOREVER
+    assert memory.get_i64(one) == memory.get_i64(other)
+    session = Given(1)
+    transfers.add(session)
+    assert memory.get_i64(one) != memory.get_i64(other)
+    assert transfers.do_work(1_000_000) == 1
     assert transfers.quiet_until() == BUSY
+    transfers.remove(session)
+    assert transfers.quiet_until() == FOREVER
+    assert (longest.value, exceeded.value) == (30, 0)  # the rest was no long cycle
 
 
 def test_three_threads_serve_and_end(driver: RunningDriver, tmp_path: Path) -> None:

@@ -56,8 +56,12 @@ class ArchiveConductor:
         self._counters = counters
         self._running: list[Session] = []
         self._is_cut_off_told = False
-        self.recorder = None if counters.recorder_cycle is None else Transfers(counters.recorder_cycle)
-        self.replayer = None if counters.replayer_cycle is None else Transfers(counters.replayer_cycle)
+        self.recorder = (
+            None if counters.recorder_cycle is None else Transfers(counters.recorder_cycle, counters.clock_ns)
+        )
+        self.replayer = (
+            None if counters.replayer_cycle is None else Transfers(counters.replayer_cycle, counters.clock_ns)
+        )
         self.stop_transfers: Callable[[], None] = lambda: None
         self._recordings = RecordingService(context, write_times=counters.writes, transfers=self.recorder)
         self._replays = ReplayService(context, self._recordings, read_times=counters.reads, transfers=self.replayer)

@@ -7,12 +7,16 @@ answers, signals, and changes the catalog. Source: Archive.Configuration.threadi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from everlog.aeron.archive.service.counters import CycleTime
+from everlog.kernel.memory import Memory
 from everlog.kernel.watch import WordPair
-from everlog.runtime.quiet import BUSY
+from everlog.runtime.quiet import BUSY, FOREVER
+
+_ADDED, _SEEN = 0, 8
+"""Offsets of two numbers: how many sessions were added, and of how many the agent knew when it went to rest."""
 
 
 class Transferring(Protocol):
@@ -26,15 +30,16 @@ class Transfers:
     """The sessions that a thread of its own transfers: an agent for
     :class:`~everlog.runtime.agent_runner.AgentRunner`."""
 
-    words: Sequence[WordPair] = ()
-
-    def __init__(self, cycle: CycleTime) -> None:
+    def __init__(self, cycle: CycleTime, clock_ns: Callable[[], int]) -> None:
         self._cycle = cycle
+        self._clock_ns = clock_ns
+        self._memory = Memory.allocate(16)
         self._sessions: tuple[Transferring, ...] = ()
 
     def add(self, session: Transferring) -> None:
         """Transfer a session from the next cycle on. The conductor calls it."""
         self._sessions = (*self._sessions, session)
+        self._memory.get_and_add_i64(_ADDED, 1)
 
     def remove(self, session: Transferring) -> None:
         """Forget a session, which has given itself back. The conductor calls it."""
@@ -48,9 +53,18 @@ class Transfers:
             done += session.transfer()
         return done
 
+    @property
+    def words(self) -> Sequence[WordPair]:
+        """They differ when a session was added."""
+        return ((self._memory, _ADDED, self._memory, _SEEN),)
+
     def quiet_until(self) -> int:
-        """It needs every cycle."""
-        return BUSY
+        """It needs every cycle as long as it has sessions."""
+        self._memory.put_i64(_SEEN, self._memory.get_i64_acquire(_ADDED))
+        if self._sessions:
+            return BUSY
+        self._cycle.pause(self._clock_ns())
+        return FOREVER
 
     def sockets(self) -> Sequence[int]:
         """It has none."""
