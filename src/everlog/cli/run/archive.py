@@ -88,6 +88,8 @@ def archive(
         driver_folder=loaded.driver_folder,
         driver=loaded.driver,
         security_file=loaded.security_file,
+        authenticator=loaded.authenticator,
+        authorisation=loaded.authorisation,
     )
     with Service(launch, warn, stop.set) as service:
         running = service.running

@@ -17,7 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from everlog.aeron.archive.service.security.interfaces import Authenticator, AuthorisationService
 from everlog.aeron.archive.service.security.rules_file import load_rules
+from everlog.aeron.archive.service.security.sample import SampleAuthenticator, SampleAuthorisationService
+from everlog.aeron.archive.service.settings.choices import SupplierName
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.mark_file import LIVENESS_TIMEOUT_MS
 from everlog.aeron.transport.client.options import default_folder
@@ -33,13 +36,16 @@ MODULE = "everlog.aeron.archive.service.server"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
     """What a server runs: the archive's folder and settings, the driver that it starts (``driver``) or uses, the file
-    with the rules of who may do what, and how long the folder stays locked after its owner was killed."""
+    with the rules of who may do what, where Aeron's samples decide it instead, and how long the folder stays locked
+    after its owner was killed."""
 
     folder: str
     settings: ArchiveSettings = field(default_factory=ArchiveSettings)
     driver_folder: str | None = None
     driver: Configuration | None = None
     security_file: str | None = None
+    authenticator: SupplierName = "default"
+    authorisation: SupplierName = "default"
     liveness_timeout_s: float = LIVENESS_TIMEOUT_MS / 1000
 
 
@@ -76,6 +82,12 @@ class Service:
         security = None if launch.security_file is None else load_rules(launch.security_file)
         if security is not None and security.warning is not None:
             warn(security.warning)
+        authenticator: Authenticator | None = None if security is None else security.authenticator
+        authorisation: AuthorisationService | None = None if security is None else security.authorisation
+        if launch.authenticator == "sample":
+            authenticator = SampleAuthenticator()
+        if launch.authorisation == "sample":
+            authorisation = SampleAuthorisationService()
         with ExitStack() as opened:
             folder = launch.driver_folder
             if launch.driver is not None:
@@ -85,8 +97,8 @@ class Service:
                     launch.folder,
                     launch.settings,
                     driver_folder=folder,
-                    authenticator=None if security is None else security.authenticator,
-                    authorisation=None if security is None else security.authorisation,
+                    authenticator=authenticator,
+                    authorisation=authorisation,
                     on_end=on_end,
                     liveness_timeout_s=launch.liveness_timeout_s,
                 )

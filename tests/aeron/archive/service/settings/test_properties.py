@@ -172,6 +172,23 @@ def test_aerons_own_suppliers_are_ours() -> None:
     assert loaded.security_file == "/etc/rules.toml"
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("authenticator.supplier", "io.aeron.samples.archive.SampleAuthenticatorSupplier"),
+        ("authenticator.supplier", "sample"),
+        ("authorisation.service.supplier", "io.aeron.samples.archive.SampleAuthorisationService"),
+    ],
+)
+def test_the_classes_of_aerons_samples_are_ours_with_a_warning(name: str, value: str) -> None:
+    loaded = of(f"aeron.archive.{name}={value}")
+    chosen = loaded.authenticator if name.startswith("authenticator") else loaded.authorisation
+    assert chosen == "sample"
+    (warning,) = loaded.warnings
+    assert warning.endswith("use it for tests only")
+    assert f"aeron.archive.{name}=sample" in [*loaded.lines()]
+
+
 def test_lines_can_be_read_back(tmp_path: Path) -> None:
     given = ["aeron.archive.id=7", "aeron.archive.connect.timeout=250ms", "aeron.archive.dir=/data"]
     loaded = of(*given)

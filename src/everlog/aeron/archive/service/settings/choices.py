@@ -23,6 +23,8 @@ CHECKSUMS = {
 ThreadingMode = Literal["SHARED", "DEDICATED"]
 """Conductor, recorder and replayer run in one thread, or each in its own."""
 THREADING_MODES = {"SHARED": "SHARED", "DEDICATED": "DEDICATED", "INVOKER": "SHARED"}
+SupplierName = Literal["default", "simple", "sample"]
+"""Who decides: nobody, a rules file, or the classes of Aeron's samples."""
 OWN_RULES = "a rules file: aeron.archive.security.file=FILE, or from Python an object of your own"
 
 _parse_idle = choice(IDLE)
@@ -49,13 +51,15 @@ def parse_checksum(text: str, name: str) -> Checksum:
     return cast(Checksum, _parse_checksum(text, name))
 
 
-def parse_supplier(text: str, name: str) -> str:
-    """Parse an authenticator's or authorisation service's supplier. Aeron's default ones mean ours. Raises
+def parse_supplier(text: str, name: str) -> SupplierName:
+    """Parse an authenticator's or authorisation service's supplier. Aeron's own ones and its samples' mean ours. Raises
     :class:`UsageError` for others: Java classes can't run here."""
     short = text.rpartition(".")[2]
+    if short.lower() == "sample" or short.startswith(("SampleAuthenticator", "SampleAuthorisationService")):
+        return "sample"
     if short in ("DefaultAuthenticatorSupplier", "DefaultAuthorisationServiceSupplier", "default"):
         return "default"
     if "simple" in short.lower():
         return "simple"
     message = f"{name}={text} is a Java class, which can't run here; use {OWN_RULES}"
-    raise UsageError(name, found=text, expected="default or simple", hint=OWN_RULES, message=message)
+    raise UsageError(name, found=text, expected="default, simple or sample", hint=OWN_RULES, message=message)

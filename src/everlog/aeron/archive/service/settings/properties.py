@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from everlog.aeron.archive.service.settings.choices import parse_supplier
+from everlog.aeron.archive.service.settings.choices import SupplierName, parse_supplier
 from everlog.aeron.archive.service.settings.settings import PREFIX, ArchiveSettings, name_of
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.settings.properties import (
@@ -31,7 +31,9 @@ SECURITY_FILE = "aeron.archive.security.file"
 CONTROL_ENABLED = "aeron.archive.control.channel.enabled"
 EVENTS_ENABLED = "aeron.archive.recording.events.enabled"
 THREADING_MODE = "aeron.archive.threading.mode"
-SUPPLIERS = ("aeron.archive.authenticator.supplier", "aeron.archive.authorisation.service.supplier")
+AUTHENTICATOR = "aeron.archive.authenticator.supplier"
+AUTHORISATION = "aeron.archive.authorisation.service.supplier"
+SUPPLIERS = (AUTHENTICATOR, AUTHORISATION)
 WITHOUT_EFFECT = {
     "aeron.archive.replication.channel": "replication is not supported yet",
     "aeron.archive.max.catalog.entries": "the catalog grows; aeron.archive.catalog.capacity is its first size",
@@ -47,13 +49,16 @@ WITHOUT_EFFECT = {
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What to run: the archive's folder and settings, the driver's folder, or its configuration if the archive runs
-    it; the file with the rules of who may do what; and a one-line warning for each property without effect."""
+    it; the file with the rules of who may do what; who decides it; and a one-line warning for each property without
+    effect."""
 
     folder: str
     settings: ArchiveSettings
     driver_folder: str | None
     driver: Configuration | None
     security_file: str | None
+    authenticator: SupplierName
+    authorisation: SupplierName
     warnings: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
@@ -61,6 +66,9 @@ class Loaded:
         yield f"{DIR}={self.folder}"
         if self.security_file is not None:
             yield f"{SECURITY_FILE}={self.security_file}"
+        for name, chosen in ((AUTHENTICATOR, self.authenticator), (AUTHORISATION, self.authorisation)):
+            if chosen != "default":
+                yield f"{name}={chosen}"
         yield from self.settings.lines()
         if self.driver is not None:
             yield from self.driver.lines()
@@ -109,6 +117,8 @@ def load(
         folder[-1] if folder and not has_driver else None,
         driver,
         parse_text(own[SECURITY_FILE].value, SECURITY_FILE) if SECURITY_FILE in own else None,
+        _supplier(own, AUTHENTICATOR),
+        _supplier(own, AUTHORISATION),
         tuple(warnings),
     )
 
@@ -130,6 +140,10 @@ def _settings_of(own: Mapping[str, Property]) -> ArchiveSettings:
     return ArchiveSettings(**values)
 
 
+def _supplier(own: Mapping[str, Property], name: str) -> SupplierName:
+    return parse_supplier(own[name].value, name) if name in own else "default"
+
+
 def _known() -> set[str]:
     special = {DIR, SECURITY_FILE, CONTROL_ENABLED, EVENTS_ENABLED, *SUPPLIERS}
     return {name_of(one) for one in fields(ArchiveSettings)} | special
@@ -146,7 +160,10 @@ def _settled(own: Mapping[str, Property]) -> Iterator[str]:
             if one.value == "INVOKER":
                 yield f"{where} means SHARED here: the service has a thread of its own"
         elif one.name in SUPPLIERS:
-            if parse_supplier(one.value, one.name) == "simple" and SECURITY_FILE not in own:
+            chosen = parse_supplier(one.value, one.name)
+            if chosen == "sample":
+                yield f"{where}: everybody knows the credentials of Aeron's samples; use it for tests only"
+            if chosen == "simple" and SECURITY_FILE not in own:
                 expected = f"{SECURITY_FILE}=FILE with the principals and rules"
                 raise UsageError(one.name, found=one.value, expected=expected)
         elif one.name not in known:
