@@ -15,8 +15,10 @@ import numpy as np
 import everlog
 from benchmarks.generate import INITIAL_TERM_ID, SEGMENT_BYTES, TERM_BYTES, descriptor, write_catalog
 from benchmarks.lines import Line, median_seconds
-from everlog.aeron.cluster.format.messages import encode_message
 from everlog.aeron.cluster.format.recording_log import encode_entry
+from everlog.aeron.cluster.protocol.codec import encode
+from everlog.aeron.cluster.protocol.log import TimerEvent
+from everlog.aeron.cluster.protocol.sessions import SessionMessageHeader
 from everlog.aeron.cluster.store import ClusterStore
 from everlog.aeron.layouts import DataHeader
 
@@ -24,6 +26,7 @@ STREAM_ID, SESSION_ID = 1001, -11
 ENTRIES = 100_000
 TERMS = 4
 TARGET = 5.0
+TIMESTAMP = 1_700_000_000_000
 """Million messages a second."""
 
 
@@ -32,15 +35,9 @@ def block() -> tuple[bytes, list[int]]:
     frames, starts = b"", []
     for number in range(20):
         message = (
-            encode_message("timer", leadership_term_id=0, correlation_id=1 << 40, timestamp=1_700_000_000_000)
+            encode(TimerEvent(0, 1 << 40, TIMESTAMP))
             if number == 19
-            else encode_message(
-                "session-message",
-                leadership_term_id=0,
-                cluster_session_id=number,
-                timestamp=1_700_000_000_000,
-                payload=b"%032d" % number,
-            )
+            else encode(SessionMessageHeader(0, number, TIMESTAMP)) + b"%032d" % number
         )
         starts.append(len(frames))
         frames += _frame(message)

@@ -23,9 +23,10 @@ import tests
 from everlog import aeron, core, jlog, nats_streaming
 from everlog.aeron.archive.format.catalog import read_catalog
 from everlog.aeron.cluster.format.mark_file import read_cluster_mark
-from everlog.aeron.cluster.format.messages import decode_message
 from everlog.aeron.cluster.format.node_state_file import read_node_state
 from everlog.aeron.cluster.format.recording_log import encode_entry, read_recording_log
+from everlog.aeron.cluster.protocol import codec as cluster_codec
+from everlog.aeron.cluster.protocol.consensus import Snapshot, SnapshotRecordings
 from everlog.aeron.error_log import read_errors
 from everlog.aeron.layouts import ErrorEntry
 from everlog.aeron.mark_file import read_archive_mark
@@ -269,6 +270,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, byte
 _ERROR = ErrorEntry.pack(length=40, observation_count=1, last_observation_timestamp=2) + b"x" * 16
 _LOSS = LossEntry.pack(observation_count=1, total_bytes_lost=9) + b"\x01\0\0\0a\0\0\0\x01\0\0\0b"
 _TERM = encode_entry(recording_id=0, leadership_term_id=1, term_base_log_position=0, log_position=-1)
+_RECORDINGS = SnapshotRecordings(1, tuple(Snapshot(number, 2, 3, 4, 5, -1) for number in range(4)), "0,a:1|1,b:2")
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     "error log": (read_errors, _ERROR * 20),
@@ -280,7 +282,7 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     "node state": (read_node_state, bytes(256)),
     "counters": (lambda data: list(parse_counters(data, data)), cnc([(1, 5, 64)] * 4)),
     "resolution frame": (lambda data: read_resolution(data, 0, len(data)), bytes(64)),
-    "cluster's message": (decode_message, bytes(64)),
+    "cluster's message": (cluster_codec.decode, cluster_codec.encode(_RECORDINGS)),
     "protobuf": (MsgProto.parse, b"\x08\x01\x12\x01a" * 8),
 }
 
