@@ -50,7 +50,8 @@ class ClientOptions:
     """How long to wait for a driver to start and for its answers. A driver without a heartbeat for longer counts as
     stopped."""
     keep_alive_interval_ns: int = 500_000_000
-    """How often the client writes its heartbeat and checks the driver's."""
+    """How often the client writes its heartbeat and checks the driver's; four times within the driver's client liveness
+    timeout, if that is more often."""
     idle_sleep_ns: int = 16_000_000
     """How long the client's thread sleeps when it has nothing to do; at most a second."""
     await_sleep_ns: int = 1_000_000

@@ -249,6 +249,12 @@ def test_an_image_whose_log_is_not_there_is_an_error_and_no_image(driver: Script
     aeron.do_work()
     assert subscription.images == ()
     assert [type(error) for error in errors] == [StoreUnavailable]
+    driver.tell(OnUnavailableImage(50, subscription.registration_id, 10, "aeron:ipc"))
+    driver.add_log("next", 10)
+    driver.show_image(1, 51, "next")
+    aeron.do_work()
+    assert [image.correlation_id for image in subscription.images] == [51]
+    assert len(errors) == 1
 
 
 def test_handlers_may_ask_but_not_wait_and_may_fail(driver: ScriptedDriver) -> None:
@@ -441,6 +447,20 @@ def test_the_client_beats_in_its_counter_from_when_there_is_one(driver: Scripted
     driver.pass_ms(1)
     aeron.do_work()
     assert heartbeat.get() == driver.now_ms
+
+
+def test_the_client_beats_four_times_within_a_short_liveness_timeout() -> None:
+    driver = ScriptedDriver(client_liveness_timeout_ns=1_000_000_000)
+    aeron = driver.client()
+    aeron.async_add_counter(1001, "x")
+    aeron.do_work()
+    heartbeat = driver.grant_heartbeat(aeron.client_id)
+    driver.pass_ms(20)
+    aeron.do_work()
+    for passed_ms, is_due in ((249, False), (1, True), (249, False), (1, True)):
+        driver.pass_ms(passed_ms)
+        aeron.do_work()
+        assert (heartbeat.get() == driver.now_ms) is is_due
 
 
 @pytest.mark.parametrize("is_shut_down", [True, False])

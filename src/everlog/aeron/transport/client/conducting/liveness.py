@@ -18,6 +18,9 @@ from everlog.time_units import NS_PER_MS
 from everlog.version import __version__
 
 SHUT_DOWN = -1
+BEATS_IN_TIMEOUT = 4
+"""Least number of heartbeats within the driver's client liveness timeout. A busy machine may not run a thread for
+half a second."""
 _VALUE = CounterValue.field("value").offset
 
 
@@ -30,6 +33,8 @@ class Liveness:
     ) -> None:
         self.counter_id: int | None = None
         """Id of the client's heartbeat counter; ``None`` until the driver has allocated it."""
+        self.interval_ns = min(options.keep_alive_interval_ns, timeout_ns // BEATS_IN_TIMEOUT)
+        """How often the heartbeat is written."""
         self.pacemaker: Pacemaker | None = None
         """The pacemaker that writes the heartbeat, set by its starter."""
         self._proxy = proxy
@@ -45,7 +50,7 @@ class Liveness:
         """Write and check heartbeats when due; returns 1 if they were. Raises :class:`DriverTimeout` if the driver has
         stopped, :class:`ClientTimeout` if it has timed this client out or must have."""
         self._check_service(now_ns)
-        if now_ns - self._last_beat_ns < self._options.keep_alive_interval_ns and self._last_beat_ns:
+        if now_ns - self._last_beat_ns < self.interval_ns and self._last_beat_ns:
             return 0
         self.check_driver(now_ms)
         if self.counter_id is None:
@@ -62,7 +67,7 @@ class Liveness:
         """When :meth:`check` has the next heartbeat to write or to check; ``BUSY`` until the first one."""
         if self.counter_id is None or not self._last_beat_ns:
             return BUSY
-        return self._last_beat_ns + self._options.keep_alive_interval_ns
+        return self._last_beat_ns + self.interval_ns
 
     def check_driver(self, now_ms: int) -> None:
         """Raises :class:`DriverTimeout` if the driver has stopped."""

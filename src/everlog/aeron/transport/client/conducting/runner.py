@@ -33,8 +33,6 @@ microseconds, and the shortest sleep takes longer. Where the two share a process
 driver."""
 FIRST_SLEEP_NS = 20_000
 """First sleep of a wait, doubled each time: a busy-spinning driver answers quickly."""
-BEATS_IN_TIMEOUT = 4
-"""Least number of heartbeats within the driver's client liveness timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +109,10 @@ class ClientRunner:
         if conductor.is_ended:
             self._stop_pacemaker()
         elif liveness.pacemaker is None and liveness.counter_id is not None and not self.options.use_invoker:
-            interval_ns = min(self.options.keep_alive_interval_ns, self._liveness_timeout_ns // BEATS_IN_TIMEOUT)
             metadata, values = conductor.counters.metadata, conductor.counters.values
             self._pacemaker = liveness.pacemaker = Pacemaker(
-                metadata, values, liveness.counter_id, self.client_id, interval_ns, self._liveness_timeout_ns
+                *(metadata, values, liveness.counter_id, self.client_id),
+                *(liveness.interval_ns, self._liveness_timeout_ns),
             )
             name = f"aeron-heartbeat-{self.client_id}"
             self._beating = threading.Thread(target=self._pacemaker.run, name=name, daemon=True)
