@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from everlog.aeron.transport.client import ExclusivePublication
 from everlog.aeron.transport.driver.running_driver import RunningDriver
 from tests.aeron.archive.service.replay.replay_world import SEGMENT, World, messages_of
 
@@ -101,12 +102,15 @@ def test_a_recording_without_a_message_is_followed(world: World) -> None:
     world.until(lambda: player.found == made)
 
 
-def test_an_empty_recording_is_replayed_by_an_end_of_stream(world: World) -> None:
+def test_an_empty_recording_is_replayed_by_an_end_of_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.record([], position=96)
-    player = world.replay(channel="aeron:ipc?linger=1s")  # until the subscriber has seen that there is a stream
+    player = world.replay()
+    # The driver deletes an empty stream's log soon after the end, and who has yet to map it gets no image.
+    has_image = property(lambda publication: len(player.subscription.images) > 0)
+    monkeypatch.setattr(ExclusivePublication, "is_connected", has_image, raising=False)
     ok_of(world)
     world.until(lambda: bool(player.ends))
-    assert (player.found, player.ends) == ([], [False])
+    assert (player.found, player.ends, world.errors) == ([], [False], [])
 
 
 def test_all_that_is_there_now(world: World) -> None:
