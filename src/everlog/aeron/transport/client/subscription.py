@@ -53,6 +53,8 @@ class Subscription(ChannelState):
         self.is_closed = False
         self._owner = owner
         self._images: tuple[Image, ...] = ()
+        self.last_image: Image | None = None
+        """The image that came last, even if it is unavailable again. Images may come and go between two polls."""
         self._next = 0
         self._columns: MessageColumns | None = None
         # Messages that `messages` has read but not yielded: a loop may stop at any message.
@@ -222,6 +224,7 @@ class Subscription(ChannelState):
     def add_image(self, image: Image) -> None:
         """For the conductor: add an image."""
         self._images = (*self._images, image)
+        self.last_image = image
 
     def remove_image(self, correlation_id: int) -> Image | None:
         """For the conductor: remove and return an image; ``None`` if it is unknown."""

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from everlog.aeron.archive.client.connection.idling import Idle
 from everlog.aeron.archive.client.connection.inbox import Inbox
 from everlog.aeron.archive.client.errors import ArchiveTimeout
-from everlog.aeron.transport.client.image import Image
 from everlog.aeron.transport.client.images.image_reader import FragmentAssembler, Header
 from everlog.aeron.transport.client.subscription import Subscription
 from everlog.core.batch import Batch
@@ -42,7 +41,6 @@ class OpenReplay:
         self._poll = poll
         self._timeout_s = timeout_s
         self._deadline = time.monotonic() + timeout_s
-        self._image: Image | None = None
         self._idle = Idle()
         self._work_count = 0
         append = self.waiting.append
@@ -50,13 +48,11 @@ class OpenReplay:
 
     def read(self) -> bool:
         """Read some messages; returns whether that was all."""
-        self._find_image()
         self._count(self.subscription.poll(self._assembler, FRAGMENT_LIMIT))
         return self.is_done
 
     def read_batch(self) -> Batch | None:
         """Read a batch of messages, if any have come."""
-        self._find_image()
         batch = self.subscription.poll_batch()
         self._count(0 if batch is None else 1)
         return batch
@@ -65,10 +61,6 @@ class OpenReplay:
         """How long to wait before reading again."""
         return self._idle.seconds(self._work_count)
 
-    def _find_image(self) -> None:
-        if self._image is None and self.subscription.images:
-            self._image = self.subscription.images[0]
-
     def _count(self, read_count: int) -> None:
         self._work_count = read_count
         if not read_count:
@@ -76,7 +68,8 @@ class OpenReplay:
             self.is_done = self._is_over()
 
     def _is_over(self) -> bool:
-        image, where = self._image, f"replay {self.replay_session_id}"
+        # An empty replay's image may have gone before the first read.
+        image, where = self.subscription.last_image, f"replay {self.replay_session_id}"
         if image is not None and image.is_end_of_stream and not image.is_publication_revoked:
             return True
         response = self._inbox.watched(self._correlation_id)
