@@ -24,6 +24,7 @@ from everlog.aeron.transport.client import Aeron
 from everlog.aeron.transport.client.errors import DriverTimeout, RegistrationRefused
 from everlog.aeron.transport.driver.running_driver import RunningDriver
 from everlog.errors import StoreUnavailable
+from everlog.time_units import NS_PER_MS
 from tests.aeron.archive.client.scripted_archive import in_process_driver
 from tests.aeron.archive.service.served import CONTROL, connect, mark_of, record, settings, until
 
@@ -200,11 +201,12 @@ def test_a_session_that_fails_ends_and_leaves_its_client_able_to_ask_again(
 
     with (
         EmbeddedArchive(tmp_path, settings(archive_id=1), driver_folder=driver.dir) as running,
-        connect(driver.dir, message_timeout_ms=500) as client,
+        connect(driver.dir) as client,
     ):
         record(client, [b"one"])
         with monkeypatch.context() as patch:
             patch.setattr(RecordingListing, "do_work", failing)
+            patch.setattr(client._core.link.session, "_timeout_ns", 500 * NS_PER_MS)
             with pytest.raises(ArchiveTimeout):
                 list(client.list_recordings())
         assert [each.recording_id for each in client.list_recordings()] == [0]

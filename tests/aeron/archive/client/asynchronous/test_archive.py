@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -113,7 +114,8 @@ def test_signals_come_by_iterator_and_by_a_background_poll(archive: ScriptedArch
 
 
 def test_other_tasks_run_while_one_waits(archive: ScriptedArchive, place: dict[str, Any]) -> None:
-    archive.script = lambda archive, message: (time.sleep(0.1), ok(archive, message))[1]
+    have_run = threading.Event()
+    archive.script = lambda archive, message: (have_run.wait(5), ok(archive, message))[1]
 
     async def use() -> int:
         turns = 0
@@ -121,6 +123,8 @@ def test_other_tasks_run_while_one_waits(archive: ScriptedArchive, place: dict[s
             task = asyncio.create_task(client.start_position(5))
             while not task.done():
                 turns += 1
+                if turns == 10:
+                    have_run.set()
                 await asyncio.sleep(0.005)
         return turns
 
