@@ -10,6 +10,7 @@ from everlog.aeron.archive.protocol.requests import SourceLocation
 from everlog.aeron.archive.service.context import ServiceContext
 from everlog.aeron.archive.service.recording.service import RecordingService
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
+from everlog.aeron.archive.service.transfers import Transfers
 from everlog.core.files.writable import WritableStorage
 from everlog.errors import EverlogError
 from everlog.testing.storage.crashing import CrashingStorage
@@ -138,7 +139,14 @@ class Received:
 class World:
     """A service and its surroundings."""
 
-    def __init__(self, storage: WritableStorage | None = None, *, publication: Any = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        storage: WritableStorage | None = None,
+        *,
+        publication: Any = None,
+        transfers: Transfers | None = None,
+        **settings: Any,
+    ) -> None:
         self.storage: WritableStorage = storage or CrashingStorage()
         self.options = {name: settings.pop(name) for name in ("segment_length", "durability") if name in settings}
         self.archive = opened(self.storage, **self.options)
@@ -156,7 +164,7 @@ class World:
             on_error=self.errors.append,
             now_ms=lambda: 0,
         )
-        self.service = RecordingService(context, usable_space=lambda: self.usable_space)
+        self.service = RecordingService(context, usable_space=lambda: self.usable_space, transfers=transfers)
 
     def start(
         self, correlation_id: int = 1, stream_id: int = STREAM, channel: str = CHANNEL, *, auto_stop: bool = False

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from everlog.aeron.archive.recording.refusals import ArchiveError
+from everlog.aeron.archive.service.counters import CycleTime
+from everlog.aeron.archive.service.transfers import Transferring, Transfers
 from everlog.aeron.transport.client.errors import RegistrationRefused
 from everlog.errors import WriteFailed
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from everlog.time_units import NS_PER_S
 from tests.aeron.archive.recorded import opened, quiet, recordings
-from tests.aeron.archive.service.recording.recording_world import CHANNEL, World
+from tests.aeron.archive.service.recording.recording_world import CHANNEL, Counted, World
 from tests.aeron.frames.framed_messages import INITIAL_TERM, MTU, SESSION, STREAM, TERM, frame, padding
 
 IPC = "aeron:ipc"
@@ -424,6 +426,35 @@ def test_a_stop_position_that_cannot_be_written_is_tried_again_until_it_can(
         "recording 0: its stop position, 64, is written now",
     ]
     world.extend(channel=IPC)
+
+
+def test_to_other_threads_a_recording_is_active_until_its_stop_position_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int | None] = []
+
+    class Watched(Transfers):
+        """Looks, as a replay in another thread may, while the session is taken from the recorder."""
+
+        def remove(self, session: Transferring) -> None:
+            seen.append(world.service.recorded_position(0))
+            super().remove(session)
+
+    recorder = Watched(CycleTime(Counted(0, "", b""), Counted(0, "", b""), NS_PER_S))  # type: ignore[arg-type]
+    world, storage = failing(monkeypatch, transfers=recorder)
+    world.start()
+    image = world.arrive()
+    image.blocks.append(frame(0, b"one"))
+    world.run()
+    assert recorder.do_work(0) == 64
+    image.is_closed = True
+    storage.faults = WriteFaults(
+        fail_at=storage.operation_count, count=1 << 40, operations=frozenset({"write"}), error=5
+    )
+    assert recorder.do_work(0) == 1
+    world.run()
+    assert seen == [64]
+    assert world.service.recorded_position(0) == 64
 
 
 def test_what_could_not_be_cut_off_is_cut_off_before_the_stop_position_is_written(

@@ -38,7 +38,7 @@ class ActiveRecordings:
         self._arrived: deque[tuple[RecordedSubscription, Image]] = deque()
         self._sessions: dict[int, tuple[RecordingSession, RecordedSubscription]] = {}
         self._unwanted: list[Image] = []
-        self.scan = ImageScan(notices_ends=True)
+        self.scan: ImageScan[tuple[RecordingSession, RecordedSubscription]] = ImageScan(notices_ends=True)
         """Shows which of the images have something to record, or have ended."""
         # A thread of the recorder's gives a session back by its state; events that were not taken are tried again.
         self._runs_all = transfers is not None or surroundings.events is not None
@@ -186,13 +186,13 @@ class ActiveRecordings:
     # End
 
     def _release(self, session: RecordingSession, owner: RecordedSubscription, subscriptions: Subscriptions) -> None:
+        if session.unstopped is not None:  # first: to the replayer's thread the recording is active all the time
+            self._unstopped.add(session.unstopped, session.report_stop)
         del self._sessions[session.recording_id]
         if self._transfers is not None:
             self._transfers.remove(session)
         self.scan.discard(session.image)
         self.touch()  # others may have been stopped along with it
-        if session.unstopped is not None:
-            self._unstopped.add(session.unstopped, session.report_stop)
         subscriptions.ended(owner, session)
         session.close()
         if not session.has_failed:  # it was stopped, and other recordings of its subscription may go on
