@@ -17,6 +17,8 @@ from everlog.core.files.storage import ReadableFile, Storage
 from everlog.errors import FileChanged
 
 SEGMENT_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-(0|[1-9][0-9]{0,18})\.rec", re.ASCII)
+RENAMED_SUFFIX = ".del"
+"""Some releases of Aeron rename a segment file before they delete it: this is added to its name."""
 MAX_POSITION = (1 << 63) - 1
 SPARE_BYTES = HEADER_LENGTH
 """Aeron 1.7 and older made each file longer than the segment, by a frame's header of zeros."""

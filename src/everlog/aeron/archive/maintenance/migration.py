@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from everlog.aeron.archive.format.segments import RENAMED_SUFFIX
 from everlog.aeron.archive.maintenance.changes import Change, LeaveOpen, Remove, Rename, SetStart, SetStop, Step
 from everlog.aeron.archive.maintenance.maintenance import attachable
 from everlog.aeron.archive.maintenance.recording_state import (
@@ -128,7 +129,7 @@ def _trailing(source: RecordingState, stop: int) -> list[str]:
     """Return the file that begins at the stop position, if there is one: preallocated, or renamed to be deleted."""
     if stop in source.bases:
         return [source.name(stop)]
-    renamed = f"{source.name(stop)}.del"
+    renamed = source.name(stop) + RENAMED_SUFFIX
     return [renamed] if renamed in source.others and source.segments.base(stop) == stop else []
 
 

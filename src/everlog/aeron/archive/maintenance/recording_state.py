@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from everlog.aeron.archive.folder.recordings import Recording
-from everlog.aeron.archive.format.segments import SegmentMap, parse_segment_name, segment_name
+from everlog.aeron.archive.format.segments import RENAMED_SUFFIX, SegmentMap, parse_segment_name, segment_name
 from everlog.aeron.archive.recording.refusals import ArchiveError, ErrorCode
 from everlog.aeron.layouts import DataHeader
 from everlog.core.report import Fault
-
-DELETE_SUFFIX = ".rec.del"
-"""Some releases of Aeron rename a segment before they delete it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class RecordingState:
             parsed = parse_segment_name(name)
             if parsed is not None and segments.base_of(parsed[1]) is not None:
                 bases.append(parsed[1])
-            elif parsed is not None or name.endswith(DELETE_SUFFIX):
+            elif parsed is not None or name.endswith(f".rec{RENAMED_SUFFIX}"):
                 others.append(name)
         return cls(recording, tuple(sorted(bases)), tuple(sorted(others)), recorded_position, tuple(replays))
 

@@ -20,14 +20,11 @@ import os
 from everlog.aeron.archive.archive import Archive
 from everlog.aeron.archive.format.catalog import CATALOG_NAME
 from everlog.aeron.archive.format.mark_place import LINK_NAME, linked_folder
-from everlog.aeron.archive.format.segments import parse_segment_name
+from everlog.aeron.archive.format.segments import RENAMED_SUFFIX, parse_segment_name
 from everlog.aeron.archive.recording.options import ArchiveOptions
 from everlog.aeron.archive.service.settings.settings import ArchiveSettings
 from everlog.aeron.archive.writing.ownership import Ownership, ServiceAddress
 from everlog.core.files.writable import WritableStorage
-
-DELETED_SUFFIX = ".del"
-"""Ends the names of segment files that are being deleted."""
 
 
 def open_folder(
@@ -78,7 +75,7 @@ def delete_recordings(storage: WritableStorage) -> None:
     if storage.remove(CATALOG_NAME):
         storage.sync_folder()
     for name in storage.names():
-        if parse_segment_name(name.removesuffix(DELETED_SUFFIX)) is not None:
+        if parse_segment_name(name.removesuffix(RENAMED_SUFFIX)) is not None:
             storage.remove(name)
     storage.sync_folder()
 
