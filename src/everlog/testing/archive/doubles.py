@@ -190,7 +190,7 @@ class SubscribedDouble:
     def __init__(self, registration_id: int, channel: str, stream_id: int, on_image: Any, on_gone: Any) -> None:
         self.registration_id, self.channel, self.stream_id = registration_id, channel, stream_id
         self.on_image, self.on_gone = on_image, on_gone
-        self.images: list[Any] = []
+        self.images: tuple[Any, ...] = ()
         self.is_closed = False
 
     def resolved_channel(self) -> str:
@@ -389,5 +389,5 @@ class DriverClientDouble:
         """Give an image to the subscriptions of its stream that are recorded."""
         for each in self.subscriptions:
             if not each.is_closed and each.stream_id == image.stream_id and each.on_image is not None:
-                each.images.append(image)
+                each.images += (image,)
                 each.on_image(image)

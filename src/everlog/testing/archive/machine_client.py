@@ -125,7 +125,7 @@ class MachineClient:
         self._image = ControlImage(next(world.ids), self._random.getrandbits(31))
         self._stream_id, self._connect_id = next(world.ids), next(self._correlations)
         self._cycles = 1
-        world.control.images.append(self._image)
+        world.control.images += (self._image,)
         if self._random.random() < 0.95:
             world.listening.add(self._stream_id)
         self._note("connects")

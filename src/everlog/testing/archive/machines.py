@@ -182,7 +182,7 @@ class MachineSimulation:
         """A client's requests end."""
         if image in self.control.images:
             image.is_closed = True
-            self.control.images.remove(image)
+            self.control.images = tuple(each for each in self.control.images if each is not image)
             self.control.on_gone(image)
 
     def publish_later(self, stream_id: int, position: int) -> None:

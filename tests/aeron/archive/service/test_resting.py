@@ -76,3 +76,23 @@ def test_a_client_that_no_longer_listens_is_noticed_by_a_resting_archive(driver:
         assert len(sessions) == 1
         client.subscription.close()
         until(lambda: len(sessions) == 0)
+
+
+def test_an_archive_does_not_rest_while_a_client_has_come_that_it_does_not_watch_yet(
+    driver: str, tmp_path: Path
+) -> None:
+    with launch(driver, tmp_path / "a") as running:
+        running._runner.close_agents = lambda: None  # type: ignore[method-assign]
+        running._runner.close()
+        conductor = running._conductor
+        until(lambda: (conductor.do_work(time.monotonic_ns()), conductor.quiet_until())[1] > 0)
+        with Aeron.connect(driver) as aeron:
+            publication = aeron.add_exclusive_publication(CHANNEL, 10)
+            client = conductor._context.aeron
+            # The image comes while the conductor waits for its driver, in the midst of a cycle.
+            until(lambda: client.wait_until(lambda: conductor._controls[-1].is_connected, 0.1))
+            assert publication.is_connected
+            assert conductor.quiet_until() == 0
+            conductor.do_work(time.monotonic_ns())
+            assert conductor.quiet_until() > 0
+        conductor.close()

@@ -158,6 +158,8 @@ class ArchiveConductor:
         deletion goes on, or a client has yet to connect or to take what is sent."""
         if self._running or len(self._replays) or not self._recordings.is_quiet:
             return BUSY
+        if not all(images.is_current for images in self._images):
+            return BUSY
         until_ns = min(self._sessions.quiet_until(), self._recordings.quiet_until(), self._context.aeron.quiet_until())
         if until_ns > BUSY:
             self._counters.cycle.pause(self._counters.clock_ns())

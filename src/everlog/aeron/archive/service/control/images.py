@@ -12,15 +12,19 @@ class ControlImages:
     request are polled."""
 
     def __init__(self, subscription: Subscription) -> None:
-        self.scan = ImageScan(notices_ends=False)
+        self.scan: ImageScan[Image] = ImageScan(notices_ends=False)
         self._subscription = subscription
         self._known: tuple[Image, ...] = ()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the scan has all images of the subscription. One may come while the client waits for its driver."""
+        return self._subscription.images is self._known
+
     def due(self) -> list[Image]:
         """Return the images with something to read."""
-        images = tuple(self._subscription.images)
-        if images is not self._known:
-            self._follow(images)
+        if not self.is_current:
+            self._follow(self._subscription.images)
         return self.scan.due()
 
     def _follow(self, images: tuple[Image, ...]) -> None:
