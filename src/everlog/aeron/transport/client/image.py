@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from everlog.aeron.transport.client.images.image_reader import ImageReader
 from everlog.aeron.transport.client.images.image_scan import ImageScan
@@ -34,7 +34,7 @@ class Image(ImageReader):
         self.log: LogMemory | None = log
         self.position_at: tuple[Memory, int] | None = (values, position_offset)
         """The counter's memory, and its value's offset there."""
-        self.scan: ImageScan | None = None
+        self.scan: ImageScan[Any] | None = None
         """The scan that finds out when a poll is due, if any."""
 
     def reject(self, reason: str) -> None:

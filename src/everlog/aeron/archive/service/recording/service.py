@@ -23,8 +23,8 @@ from everlog.aeron.archive.service.recording.subscriptions import Subscriptions
 from everlog.aeron.archive.service.requester import Requester
 from everlog.aeron.archive.service.transfers import Transfers
 from everlog.aeron.frames.constants import NULL_POSITION
-from everlog.aeron.transport.client.images.image_scan import ImageScan
 from everlog.aeron.transport.client.subscription import Subscription
+from everlog.kernel.watch import Condition
 
 
 class RecordingService:
@@ -221,7 +221,7 @@ class RecordingService:
     # Work
 
     @property
-    def scan(self) -> ImageScan:
+    def scan(self) -> Condition:
         """Shows whether images have something to record."""
         return self._active.scan
 

@@ -3,7 +3,7 @@ each in some nanoseconds and without the GIL."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from everlog.aeron.frames.constants import FRAME_ALIGNMENT
 from everlog.aeron.transport.client.log_shape import TERM_COUNT, Log, LogShape
@@ -11,30 +11,35 @@ from everlog.aeron.transport.format.layouts import LogMetaData
 from everlog.kernel.memory import Memory
 from everlog.kernel.watch import Condition
 
+T = TypeVar("T")
 _END_OF_STREAM: Final = LogMetaData.field("end_of_stream_position").offset
 
 
 class ScannedImage(Protocol):
     """What a scan needs to know of an image."""
 
-    log: Any
-    """The mapped log; ``None`` for an image that is closed, or has none."""
-    position_at: Any
-    """Memory and offset of the subscriber's position."""
-    scan: Any
+    scan: ImageScan[Any] | None
     """The scan that the image tells when it is closed."""
 
+    @property
+    def log(self) -> Log | None:
+        """The mapped log; ``None`` for an image that is closed, or has none."""
 
-class _Entry:
+    @property
+    def position_at(self) -> tuple[Memory, int] | None:
+        """Memory and offset of the subscriber's position; ``None`` without a log."""
+
+
+class _Entry(Generic[T]):
     counter: Memory
     at: int
 
-    def __init__(self, image: ScannedImage, tag: object) -> None:
-        log: Log | None = image.log
+    def __init__(self, image: ScannedImage, tag: T) -> None:
+        log = image.log
         self.image, self.tag = image, tag
         self.log = log
         self.is_marked = log is None
-        if log is not None:
+        if log is not None and image.position_at is not None:
             shape = LogShape.of(log)
             self.term_length, self.shift = shape.term_length, shape.position_bits_to_shift
             self.counter, self.at = image.position_at
@@ -53,19 +58,19 @@ class _Entry:
         return notices_ends and position >= log.metadata.get_i64_acquire(_END_OF_STREAM)
 
 
-class ImageScan(Condition):
-    """The images that someone polls, each with a tag. An image is due if a frame is published at its position,
-    if it is closed, marked, or has no log (a simulated one), and with ``notices_ends`` if its stream has ended and all
-    of it is read. For one thread."""
+class ImageScan(Condition, Generic[T]):
+    """The images that one thread polls, each with a tag. An image is due if a frame is published at its position; if it
+    is closed or has no log (a simulated one); and, with ``notices_ends``, if its stream has ended and all of it is
+    read."""
 
     def __init__(self, *, notices_ends: bool) -> None:
         self._notices_ends = notices_ends
-        self._entries: list[_Entry] = []
+        self._entries: list[_Entry[T]] = []
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, image: ScannedImage, tag: object) -> None:
+    def add(self, image: ScannedImage, tag: T) -> None:
         """Scan an image from now on. Raises ``IndexError`` if its position lies outside its memory."""
         entry = _Entry(image, tag)
         self._entries.append(entry)
@@ -80,7 +85,7 @@ class ImageScan(Condition):
         for entry in self._entries:
             entry.is_marked |= entry.image is image
 
-    def due(self) -> list[Any]:
+    def due(self) -> list[T]:
         """Return the tags of the images that are due."""
         notices_ends = self._notices_ends
         return [entry.tag for entry in self._entries if entry.is_due(notices_ends=notices_ends)]
