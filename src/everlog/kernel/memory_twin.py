@@ -203,6 +203,6 @@ class BlockSink:
     """Takes blocks out of shared memory, in a loop that reads them. Compiled sinks are called without the GIL."""
 
     def take(self, block: memoryview, most: int) -> int:
-        """Take what lies at the beginning of ``block``: up to ``most`` bytes, but at least one frame. Returns how many
-        bytes of the block it is done with, or 0 if it takes nothing. The block may change while it is read."""
+        """Take up to ``most`` bytes from the beginning of ``block``, but at least one frame. Returns the number of
+        bytes that are done with, or 0 if it takes nothing. The block may change while it is read."""
         return 0

@@ -93,10 +93,10 @@ class Backoff:
     ``wait``, if set, does the longest sleeps: called with their nanoseconds, it sleeps as often as no cycle is needed
     and returns how often; if that is 0, the strategy sleeps itself.
 
-    ``rest``, if set, is called at the first cycle without work, with the steps to take and how long at most. It takes
-    them as long as no cycle is needed, and returns whether work has arrived, or ``None`` if the next cycle is needed.
-    After a tenth of a second of rest, its sleeps are twice as long as the longest otherwise, after a second four times:
-    each costs processor time."""
+    ``rest``, if set, is called at the first cycle without work, with the steps to take and the longest time in
+    nanoseconds. It takes the steps as long as no cycle is needed, and returns whether work has arrived, or ``None`` if
+    the next cycle is needed at once. Each sleep costs processor time, so after a tenth of a second of rest all are
+    twice as long as the longest one before, after a second four times."""
 
     def __init__(
         self,
@@ -120,11 +120,11 @@ class Backoff:
         """Take the next step if there was no work, else go back to the first."""
         if work_count > 0:
             self._idle_cycles = 0
-            # After a rest without an arrival, it was a timer's work: the rest goes on.
+            # After a rest in which nothing arrived, this was a timer's work: the rest goes on.
             if self._had_rest is not False:
                 self._had_rest = None
                 return
-        # What looked like work, but was none, is not looked at in vain again and again.
+        # If a rest ended and there was no work, the next rest has to wait until there was some.
         if self._idle_cycles == 0 and self.rest is not None and self._had_rest is not True:
             self._had_rest = self.rest(self._next_steps(), LONG_REST_NS)
             if self._had_rest is not None:

@@ -1,8 +1,9 @@
 """The service's duty cycle: reads requests, runs control sessions, recordings, replays, listings and deletions.
 
-Everything runs in the thread that calls :meth:`ArchiveConductor.do_work`, the client of the driver included; but
-recordings and replays that transfer are run by :mod:`~everlog.aeron.archive.service.transfers` if the threading mode is
-DEDICATED. Source: ArchiveConductor, SharedModeArchiveConductor, DedicatedModeArchiveConductor.
+Everything, the client of the driver included, runs in the thread that calls :meth:`ArchiveConductor.do_work`. If the
+threading mode is DEDICATED, two other threads transfer recordings and replays
+(:mod:`~everlog.aeron.archive.service.transfers`). Source: ArchiveConductor, SharedModeArchiveConductor,
+DedicatedModeArchiveConductor.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class ArchiveConductor:
     :class:`StoreUnavailable` while the driver is short of resources, :class:`RegistrationRefused`,
     :class:`DriverTimeout`.
 
-    With cycle counters of their own, ``recorder`` and ``replayer`` are agents for further threads (else ``None``);
-    ``stop_transfers`` is to end these threads, and is called before the sessions are closed."""
+    If ``counters`` have cycles for them (threading mode DEDICATED), ``recorder`` and ``replayer`` are agents for two
+    other threads, else ``None``. The owner sets ``stop_transfers`` to what ends these threads; it is called before the
+    sessions are closed."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class ArchiveConductor:
         self._images = [ControlImages(subscription) for subscription in self._controls]
         self.words: Sequence[WordPair] = (context.aeron.words,)
         self.conditions: Sequence[Condition] = (*(each.scan for each in self._images), self._recordings.scan)
-        """What shows requests, and messages to record, while it is quiet."""
+        """They show whether there are requests to read or messages to record."""
 
     @property
     def control_channels(self) -> list[str]:
@@ -154,8 +156,8 @@ class ArchiveConductor:
             return 1
 
     def quiet_until(self) -> int:
-        """See :class:`~everlog.runtime.agent_runner.Agent`. It needs every cycle while a replay, a listing or a
-        deletion goes on, or a client has yet to connect or to take what is sent."""
+        """See :class:`~everlog.runtime.agent_runner.Agent`. It needs every cycle during replays, listings and
+        deletions, and while a client is connecting or has not taken all that it is sent."""
         if self._running or len(self._replays) or not self._recordings.is_quiet:
             return BUSY
         if not all(images.is_current for images in self._images):

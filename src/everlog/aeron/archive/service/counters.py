@@ -101,8 +101,7 @@ class CycleTime:
         self._longest_ns = self._exceeded = 0
 
     def pause(self, now_ns: int) -> None:
-        """Record that a cycle has ended and that the next one need not follow at once: what passes until then does not
-        count."""
+        """Record the end of a cycle before a pause: the time until the next cycle does not count."""
         self.measure(now_ns)
         self._last_ns = None
 
@@ -171,9 +170,9 @@ class Level:
 
 class ArchiveCounters:
     """The counters that an archive has once. Adds them: raises :class:`RegistrationRefused`, :class:`DriverTimeout`.
-    ``clock_ns`` times reads and writes. ``cycle`` is that of the conductor; recorder and replayer have cycles of their
-    own if the threading mode is DEDICATED. ``claim`` is called with the counter of errors before the others are added,
-    and may raise: the archive then does not start. Source: Archive.Context.conclude."""
+    ``clock_ns`` times reads and writes. ``cycle`` is the conductor's; recorder and replayer have cycles if the
+    threading mode is DEDICATED. ``claim`` is called with the counter of errors before the others are added; what it
+    raises ends the start of the archive. Source: Archive.Context.conclude."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""Opens the folder of a service, as its settings want it: where its mark file is, and whether recordings of before go.
+"""Opens a service's folder. If the settings ask for it, old recordings are deleted and the mark file moves first.
 
-In this order; a crash leaves
+What a crash after each step leaves:
 
 ===========================  ========================================================================================
 after                        the folder
 ===========================  ========================================================================================
-the catalog is removed       segment files without a catalog, of which ``everlog repair`` makes one
-a segment file is removed    the same, or an empty one
+the catalog is removed       segment files without a catalog, from which ``everlog repair`` makes one
+a segment file is removed    the same, or no recording at all
 the link file is written     an archive whose mark file is in the new place; nobody owns it
 ===========================  ========================================================================================
 
@@ -81,8 +81,8 @@ def delete_recordings(storage: WritableStorage) -> None:
 
 
 def link_mark_folder(storage: WritableStorage, path: str) -> None:
-    """Have the mark file in the folder ``path`` from now on: a link file names it, unless it is the archive's own. The
-    caller owns the folder, by the mark file in its old place. Raises :class:`WriteFailed`."""
+    """Keep the mark file in the folder ``path`` from now on. A link file names that folder, unless it is the archive's
+    own. The caller owns the archive by the mark file in its old place. Raises :class:`WriteFailed`."""
     if _same(path, storage.root):
         storage.remove(LINK_NAME)
     else:

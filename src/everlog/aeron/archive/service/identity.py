@@ -1,4 +1,4 @@
-"""An archive id is used by one archive of a driver at a time.
+"""Ensures that only one archive of a driver uses an archive id at a time.
 
 The counter of errors stands for the id. Two archives that start at the same instant both find no such counter, so each
 looks again when it has its own. The driver adds counters one after the other: the archive whose counter is added second
@@ -24,7 +24,7 @@ POLL_S = 0.01
 
 
 def require_unused_id(aeron: Aeron, archive_id: int) -> None:
-    """Raises :class:`StoreUnavailable` if an archive with this id is on the driver."""
+    """Raises :class:`StoreUnavailable` if an archive with this id runs on the driver."""
     if aeron.counters.find_by_key(ARCHIVE_ERRORS_TYPE_ID, archive_key(archive_id)) is not None:
         raise _refusal(aeron, archive_id, "is running")
 

@@ -1,8 +1,8 @@
-"""Moves the bytes of recordings or replays: in the conductor's cycle, or in a thread of its own.
+"""Transfers the bytes of recordings or replays in a thread of its own, if the threading mode is DEDICATED.
 
-While a session transfers, only one thread runs it: the conductor if the threading mode is SHARED, the recorder's or the
-replayer's if it is DEDICATED. That thread gives the session back by its state; the conductor does all the rest: it
-answers, signals, and changes the catalog. Source: Archive.Configuration.threadingMode, DedicatedModeArchiveConductor.
+A session in state RECORDING or REPLAY belongs to that thread alone (in mode SHARED to the conductor's). When it leaves
+the state, it belongs to the conductor again, which answers clients, sends signals and changes the catalog. Source:
+Archive.Configuration.threadingMode, DedicatedModeArchiveConductor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ class Transferring(Protocol):
     """A session that moves bytes for a while."""
 
     def transfer(self) -> int:
-        """Move the next bytes, if it is the time for that. Returns the amount of work done; raises nothing."""
+        """Move the next bytes if the state allows it. Returns the amount of work done; raises nothing."""
 
 
 class Transfers:
-    """The sessions that a thread of its own transfers: an agent for
-    :class:`~everlog.runtime.agent_runner.AgentRunner`."""
+    """An agent for :class:`~everlog.runtime.agent_runner.AgentRunner` that transfers sessions in its thread."""
 
     def __init__(self, cycle: CycleTime, clock_ns: Callable[[], int]) -> None:
         self._cycle = cycle
@@ -42,7 +41,7 @@ class Transfers:
         self._memory.get_and_add_i64(_ADDED, 1)
 
     def remove(self, session: Transferring) -> None:
-        """Forget a session, which has given itself back. The conductor calls it."""
+        """Forget a session that belongs to the conductor again. The conductor calls it."""
         self._sessions = tuple(one for one in self._sessions if one is not session)
 
     def do_work(self, now_ns: int, now_ms: int = 0) -> int:
@@ -74,5 +73,5 @@ class Transfers:
         """Nothing needs to be caught up after a pause."""
 
     def close(self) -> None:
-        """Transfer nothing any more; the conductor ends the sessions."""
+        """Stop transferring. The conductor ends the sessions."""
         self._sessions = ()

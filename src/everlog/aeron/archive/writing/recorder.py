@@ -74,7 +74,7 @@ class Recorder:
         self.is_cataloged = False
         """Whether the catalog has the stop position."""
         self.is_lost = False
-        """Whether ``stop`` found that the folder has another owner, which stops the recording."""
+        """Whether ``stop`` found that the folder has another owner, whose recovery stops the recording."""
         self._may_retry = False
 
     # State
@@ -211,9 +211,9 @@ class Recorder:
         return position
 
     def append_blocks(self, log: BlockSource, most: int) -> int:
-        """Record what can be read of a log, about ``most`` bytes, in one compiled loop. Returns its length: 0 if there
-        is nothing, and if the next block needs :meth:`append_block`, which syncs, or raises. The next segment is made
-        as soon as one is full."""
+        """Record what is published in a log, about ``most`` bytes, in one compiled loop. Returns the number of bytes: 0
+        if there are none, or if the next block needs :meth:`append_block`, which syncs or raises. The next segment is
+        made as soon as one is full."""
         if self._tail.fd < 0:
             return 0
         with self._tail:

@@ -177,7 +177,7 @@ class BlockingStreams(BlockingRequests):
     def _replay_to_any_port(
         self, recording_id: int, channel: str, stream_id: int, params: ReplayParams
     ) -> tuple[Subscription, int, int]:
-        """Subscribe first: the archive has to be told the port that the driver has chosen."""
+        """Subscribe first: the request names the port that the driver has chosen."""
         subscription = self.aeron.add_subscription(awaited_channel(channel), stream_id)
         correlation_id = None
         try:

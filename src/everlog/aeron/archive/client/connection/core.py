@@ -180,14 +180,14 @@ def is_unresolved(channel: str) -> bool:
 
 
 def awaited_channel(channel: str) -> str:
-    """The channel to subscribe to before a replay whose port is not known yet is asked for. Its session id says which
-    replay comes: that of ``channel``, else a random one, which the archive then uses."""
+    """The channel to subscribe to before the request for a replay to any port. Its session id identifies the replay: it
+    is that of ``channel``, else a random one, and the archive publishes with it."""
     session_id = ChannelUri.parse(channel).get("session-id")
     return channel if session_id is not None else with_session_id(channel, random.getrandbits(32) - (1 << 31))
 
 
 def unresolved(channel: str, timeout_ns: int) -> ArchiveTimeout:
-    """The error for a subscription whose port the driver does not tell in time."""
+    """The error if the driver does not choose a port in time."""
     return ArchiveTimeout(channel, found=f"the port was not known within {timeout_ns / NS_PER_S:g} s")
 
 

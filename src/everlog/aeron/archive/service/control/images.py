@@ -1,4 +1,4 @@
-"""The images over which requests come."""
+"""Finds the clients that have sent requests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from everlog.aeron.transport.client.subscription import Subscription
 
 
 class ControlImages:
-    """The images of one control subscription. Clients may be many, and most of them silent, so that only those with a
-    request are polled."""
+    """The images of one control subscription. Only those with requests are polled: clients may be many, and most of
+    them silent."""
 
     def __init__(self, subscription: Subscription) -> None:
         self.scan: ImageScan[Image] = ImageScan(notices_ends=False)

@@ -14,8 +14,8 @@ DONE           to be closed
 =============  ========================================================================================================
 
 A client that does not take what it is sent is cut off at a deadline (``connect_timeout_ns``); any message that goes out
-ends the deadline. Until then what can't be sent is queued, as in the original; unlike there the queue is bounded: its
-requests are not read while it is long. Source: ControlSession, ControlResponseProxy.
+ends the deadline. Until then, what can't be sent is queued, as in the original. Unlike there, the queue is bounded:
+while it is long, the client's requests are not read. Source: ControlSession, ControlResponseProxy.
 """
 
 from __future__ import annotations
@@ -45,10 +45,9 @@ from everlog.time_units import NS_PER_MS
 RESEND_INTERVAL_NS = 200 * NS_PER_MS
 SEND_ATTEMPTS = 3
 PAUSE_AT_BYTES = 64 << 10
-"""With so many bytes of messages that wait for a client its requests are left unread, which holds it up: answers are
-not made faster than they are read."""
+"""While so many bytes wait for a client, its requests stay unread: answers are made no faster than they are taken."""
 MAX_QUEUED_BYTES = 1 << 20
-"""Most bytes of messages that wait for a client; one for which there are more, signals for example, is cut off."""
+"""Most bytes that wait for a client; if there are more, for example of signals, it is cut off."""
 MAX_TEXT_LENGTH = 7 << 10
 """Longest text of an error: a message must fit into the shortest term, of 64 KiB."""
 
@@ -136,7 +135,7 @@ class ControlSession:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so many messages wait for the client that its requests must wait, too."""
+        """Whether so much waits for the client that its requests must wait, too."""
         return self._queued_bytes >= PAUSE_AT_BYTES and not self.is_done
 
     @property

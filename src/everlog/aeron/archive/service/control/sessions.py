@@ -93,7 +93,7 @@ class ControlSessions:
         self._gone: list[Image] = []
         self._are_settled = True
         self._paused: set[int] = set()
-        """The images, by correlation id, of clients that are behind with reading."""
+        """Correlation ids of the images of clients that are behind with reading answers."""
         self._limit = LineLimit(WARNINGS_IN_A_PERIOD, PERIOD_S)
         self._now_ns = 0
 
@@ -109,8 +109,8 @@ class ControlSessions:
     # Duty
 
     def poll(self, images: ControlImages, now_ns: int) -> int:
-        """Read requests of all clients of a control subscription, except of those that are behind with reading their
-        answers. Returns the amount of work done."""
+        """Read the requests of a control subscription's clients, except those that are behind with reading answers.
+        Returns the amount of work done."""
         read = 0
         for image in images.due():
             if image.correlation_id in self._paused:
@@ -159,8 +159,8 @@ class ControlSessions:
         return done
 
     def quiet_until(self) -> int:
-        """The time before which only a request can bring work; ``BUSY`` while a session waits for something else. The
-        sessions' timers, and the look at whether the client still listens, may be late by as much."""
+        """The time before which only a request can bring work; ``BUSY`` while a session waits for something else.
+        Sessions' timers, and the end of clients that no longer listen, may be late by ``CHECK_INTERVAL_NS``."""
         if not self._sessions:
             return BUSY if self._gone else FOREVER
         return self._now_ns + CHECK_INTERVAL_NS if self._are_settled and not self._gone else BUSY

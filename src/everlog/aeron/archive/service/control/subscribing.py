@@ -1,4 +1,4 @@
-"""The subscriptions to the control channels."""
+"""Subscribes to the control channels."""
 
 from __future__ import annotations
 

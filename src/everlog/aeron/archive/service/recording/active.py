@@ -40,7 +40,7 @@ class ActiveRecordings:
         self._unwanted: list[Image] = []
         self.scan: ImageScan[tuple[RecordingSession, RecordedSubscription]] = ImageScan(notices_ends=True)
         """Shows which of the images have something to record, or have ended."""
-        # A thread of the recorder's gives a session back by its state; events that were not taken are tried again.
+        # The scan shows neither that another thread has ended a session, nor that an event has to be sent again.
         self._runs_all = transfers is not None or surroundings.events is not None
         self._are_all_due = False
         self._unstopped = UnstoppedRecordings()
@@ -75,12 +75,12 @@ class ActiveRecordings:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only an image, as the scan shows it, can bring work."""
+        """Whether only the scan and :meth:`quiet_until` show when there is work."""
         needs_cycles = self._runs_all and len(self._sessions) > 0
         return not (self._are_all_due or self._arrived or self._unwanted or needs_cycles)
 
     def quiet_until(self) -> int:
-        """When there is something to do, while it is quiet."""
+        """When a stop that failed is tried again, in nanoseconds of the clock of ``do_work``."""
         return self._unstopped.quiet_until()
 
     def _due(self) -> list[tuple[RecordingSession, RecordedSubscription]]:
@@ -186,7 +186,7 @@ class ActiveRecordings:
     # End
 
     def _release(self, session: RecordingSession, owner: RecordedSubscription, subscriptions: Subscriptions) -> None:
-        if session.unstopped is not None:  # first: to the replayer's thread the recording is active all the time
+        if session.unstopped is not None:  # first, so that the replayer's thread sees it active all the time
             self._unstopped.add(session.unstopped, session.report_stop)
         del self._sessions[session.recording_id]
         if self._transfers is not None:

@@ -60,7 +60,7 @@ class RecordingService:
             usable_space=usable_space,
             on_error=context.on_error,
             write_times=write_times,
-            is_apart=transfers is not None,
+            is_dedicated=transfers is not None,
         )
         self._active = ActiveRecordings(context, surroundings, transfers)
         self._subscriptions = Subscriptions(context.aeron, self._active.on_image)
@@ -227,7 +227,7 @@ class RecordingService:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only an image, as the scan shows it, can bring work, until :meth:`quiet_until`."""
+        """Whether only :attr:`scan` and :meth:`quiet_until` show when there is work."""
         return self._active.is_quiet
 
     def quiet_until(self) -> int:

@@ -7,7 +7,7 @@ INIT      publishes that the recording has started; RECORDING
 RECORDING writes the image's next block and publishes the position after it; INACTIVE when the image has
           ended and all of it is recorded, after an error, or when it is aborted
 INACTIVE  ends the recording: stop position, answer for an error, STOP signal; STOPPED. If the stop position
-          can't be written, the signal comes when it is (:mod:`everlog.aeron.archive.service.recording.unstopped`)
+          can't be written, STOP waits until it is (:mod:`everlog.aeron.archive.service.recording.unstopped`)
 STOPPED   nothing
 ========= ==================================================================================================
 
@@ -50,7 +50,7 @@ class State(Enum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionSurroundings:
     """What all sessions of a service share. ``events`` is ``None`` if no events are published; ``usable_space`` returns
-    bytes. ``write_times`` counts what is written. ``is_apart``: a thread of its own calls
+    bytes. ``write_times`` counts what is written. ``is_dedicated``: a dedicated thread calls
     :meth:`RecordingSession.transfer`."""
 
     events: RecordingEventsPublisher | None
@@ -58,7 +58,7 @@ class SessionSurroundings:
     usable_space: Callable[[], int]
     on_error: Callable[[BaseException], None]
     write_times: TransferTimes | None = None
-    is_apart: bool = False
+    is_dedicated: bool = False
 
 
 class RecordingSession:
@@ -78,7 +78,7 @@ class RecordingSession:
         self.abort_reason: str | None = None
         self.position = position
         self.unstopped: Recorder | None = None
-        """The recorder of a recording that has ended, and whose stop position could not be written."""
+        """The recorder, if the recording has ended but its stop position could not be written."""
         self.recording_id = recorder.recording_id
         self._request = request
         self.image = image
@@ -111,15 +111,15 @@ class RecordingSession:
         done = 0
         if self.state is State.INIT:
             done += self._begin()
-        if not self._surroundings.is_apart:
+        if not self._surroundings.is_dedicated:
             done += self.transfer()
         if self.state is State.INACTIVE:
             done += self._end()
         return done
 
     def transfer(self) -> int:
-        """Record a block, if it is the time for that. Returns the amount of work done; raises nothing. While the state
-        is RECORDING, one thread alone may call it."""
+        """Record what has come, if the state is RECORDING: only one thread may call it then. Returns the amount of work
+        done; raises nothing."""
         if self.state is not State.RECORDING:
             return 0
         if self.abort_reason is not None:
@@ -170,7 +170,7 @@ class RecordingSession:
         return length
 
     def _record_blocks(self) -> int:
-        """Record all that is there, without the GIL. Returns 0 if :meth:`_write` must do the next block."""
+        """Record what is published, without the GIL. Returns 0 if :meth:`_write` must do the next block."""
         length = self._recorder.append_blocks(self.image, self._limit)
         times = self._surroundings.write_times
         if length and times is not None:
@@ -220,8 +220,8 @@ class RecordingSession:
         return ErrorCode.GENERIC
 
     def _end(self) -> int:
-        """Write the stop position, then tell of it. If it can't be written, ``unstopped`` has the recorder, and there
-        is no STOP until it is."""
+        """Write the stop position, then report it. If it can't be written, ``unstopped`` gets the recorder, and STOP is
+        not sent yet."""
         self.state = State.STOPPED
         position = self._stop()
         request = self._request
@@ -246,7 +246,7 @@ class RecordingSession:
         return None
 
     def report_stop(self, position: int) -> None:
-        """Tell that the recording has stopped: its stop position is in the catalog."""
+        """Report that the recording has stopped. Call it when the stop position is in the catalog."""
         if self._surroundings.events is not None:
             self._surroundings.events.stopped(self.recording_id, self.image.join_position, position)
         self._signal(position, RecordingSignal.STOP)

@@ -15,12 +15,12 @@ from everlog.runtime.quiet import BUSY, FOREVER
 from everlog.time_units import NS_PER_S
 
 RETRY_INTERVAL_NS = NS_PER_S
-"""Time between two attempts. The first one that fails ends an attempt for all recordings: they share a disk."""
+"""Time between two attempts. All recordings share a disk: the first one that fails ends an attempt."""
 _log = logging.getLogger("everlog.aeron.archive")
 
 
 class UnstoppedRecordings:
-    """Tries again to stop recordings. A recording that stops is told to the callback that came with it."""
+    """Tries again to stop recordings, and calls back when one has stopped."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[Recorder, Callable[[int], None]]] = {}
@@ -38,7 +38,7 @@ class UnstoppedRecordings:
         )
 
     def recorded_position(self, recording_id: int) -> int | None:
-        """The end of a recording that waits; ``None`` for any other."""
+        """The end of a recording that is still to be stopped; ``None`` for any other."""
         found = self._waiting.get(recording_id)
         return None if found is None else found[0].recorded_position
 
@@ -49,7 +49,7 @@ class UnstoppedRecordings:
         return BUSY if self._next_ns is None else self._next_ns
 
     def do_work(self, now_ns: int) -> int:
-        """Try again if it is time. Returns how many recordings wait no longer."""
+        """Try again if it is time. Returns how many recordings were stopped or given up."""
         if not self._waiting:
             self._next_ns = None
             return 0
@@ -79,12 +79,12 @@ class UnstoppedRecordings:
         return done
 
     def close(self) -> None:
-        """Try a last time; recovery does the rest."""
+        """Try a last time, and leave the rest to recovery."""
         self._try_all()
         self.abandon()
 
     def abandon(self) -> None:
-        """Leave all to recovery."""
+        """Leave all of them to recovery."""
         for recorder, _ in self._waiting.values():
             recorder.abandon()
         self._waiting.clear()

@@ -241,7 +241,7 @@ class ReplayService:
             storage,
             on_error,
             self._read_times,
-            is_apart=self._transfers is not None,
+            is_dedicated=self._transfers is not None,
         )
         self._sessions[replay_session_id] = session
         self._register(session)

@@ -96,7 +96,7 @@ class ReplayOrder:
 
 class ReplaySession:
     """Replays one recording. ``on_error`` logs what the client is told of; ``read_times`` counts what is
-    read. ``is_apart``: a thread of its own calls :meth:`transfer`."""
+    read. ``is_dedicated``: a dedicated thread calls :meth:`transfer`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ReplaySession:
         on_error: Callable[[BaseException], None],
         read_times: TransferTimes | None = None,
         *,
-        is_apart: bool = False,
+        is_dedicated: bool = False,
     ) -> None:
         segments = order.segments
         self.order = order
@@ -119,7 +119,7 @@ class ReplaySession:
         self._storage = storage
         self._on_error = on_error
         self._read_times = read_times
-        self._is_apart = is_apart
+        self._is_dedicated = is_dedicated
         self._failure: tuple[ErrorCode, str] | None = None
         self._end_position, self._stop = order.range.limit, order.range.stop
         self._is_final = order.limit is None
@@ -176,7 +176,7 @@ class ReplaySession:
         done = 0
         if self.state is State.INIT:
             done += self._guarded(lambda: self._begin(now_ns))
-        if not self._is_apart:
+        if not self._is_dedicated:
             done += self.transfer()
         if self.state is State.INACTIVE:
             if self._failure is not None:
@@ -186,8 +186,8 @@ class ReplaySession:
         return done
 
     def transfer(self) -> int:
-        """Send a block, if it is the time for that. Returns the amount of work done; raises nothing. While the state is
-        REPLAY, one thread alone may call it."""
+        """Send the next block, if the state is REPLAY: only one thread may call it then. Returns the amount of work
+        done; raises nothing."""
         return self._guarded(self._replay) if self.state is State.REPLAY else 0
 
     def _guarded(self, step: Callable[[], int]) -> int:

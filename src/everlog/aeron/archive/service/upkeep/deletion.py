@@ -19,7 +19,7 @@ class Deletion:
     """Applies the rest of a change, and then sends DELETE. ``is_ready`` says whether it may begin: a truncation waits
     until the recording's replays have ended. ``folder`` is the archive's, for the text of an error. ``highest`` is the
     last position in what goes. ``check`` raises :class:`StoreUnavailable` if the folder has another owner: then no
-    further file goes, and there is no DELETE. ``end`` is called when it is closed."""
+    further file is deleted, and DELETE is not sent. ``end`` is called when it is closed."""
 
     def __init__(
         self,

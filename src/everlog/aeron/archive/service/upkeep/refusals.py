@@ -43,7 +43,7 @@ class ReplayInProgress(Protocol):
 def truncation(
     state: RecordingState, position: int, *, is_frame_start: bool, unreadable: str | None = None
 ) -> ArchiveError | None:
-    """Why a recording is not truncated to a position. ``unreadable``: why there is no header to read."""
+    """Why a recording is not truncated to a position. ``unreadable``: why no frame header can be read there."""
     stop = state.recording.stop_position
     if stop is None or state.recorded_position is not None:
         return refusal(state.where, "cannot truncate active recording", ErrorCode.ACTIVE_RECORDING)

@@ -170,7 +170,7 @@ class Upkeep:
             raise refusal(f"recording {recording_id}", text)
 
     def _unreadable(self, state: RecordingState, position: int) -> str | None:
-        """Why no frame's header can be read at a position, in the original's words: it begins with the file."""
+        """Why no frame header can be read at a position, in the original's words; ``None`` if one can be."""
         base, archive = state.segments.base(position), self._context.archive
         if position == base:
             return None
@@ -191,7 +191,7 @@ class Upkeep:
                 except WriteFailed as error:
                     if not isinstance(step, Rename):
                         raise
-                    self._context.on_error(error)  # which says why; the client is told what the original says
+                    self._context.on_error(error)  # it says why; the client gets the original's text
                     raise refusals.rename(archive.path, step.source, step.target) from error
 
     def _delete(self, requester: Requester, correlation_id: int, recording_id: int, change: Change) -> None:
