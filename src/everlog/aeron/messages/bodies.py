@@ -13,7 +13,7 @@ from everlog.layout import Readable
 MAX_DATA_BYTES = 1 << 30
 """The longest text or data of a message (``maxValue`` of the lengths in Aeron's schemas)."""
 MAX_GROUP_ENTRIES = 0xFFFE
-"""Most entries of a group: the last number that 16 bits have, 65,535, stands for none."""
+"""Most entries of a group. The number has 16 bits, of which 65,535 stands for null."""
 NEWEST = 0xFFFF
 """A version that has all fields."""
 
@@ -49,7 +49,7 @@ class BodyCodec:
     ) -> Message:
         """Decode the body at offset ``at``. ``block_length`` and ``version`` are the writer's; without a length the
         block goes as far as the data. Bytes after the body are ignored. Raises :class:`CorruptData` if a length or a
-        count leads out of ``data``, or a value is none of its field's."""
+        count leads out of ``data``, or a field has no such value."""
         plan = plan_of(kind)
         if block_length is None:
             block_length = min(plan.block.size, len(data) - at)
@@ -94,7 +94,7 @@ class BodyCodec:
             raise source.error(at, f"{max(0, len(source.data) - at)} bytes", f"a block of {length} bytes")
         values = _items(plan, source, at, length)
         for part in plan.parts:
-            # Writers of the versions before a part end their messages where it would begin.
+            # Writers of earlier versions end their messages where the part would begin.
             if part.since and (part.since > source.version or end == len(source.data)):
                 value = plan.defaults[part.name]
             elif part.data is not None:
@@ -175,7 +175,7 @@ def _items(plan: Plan, source: _Source, at: int, length: int) -> list[Any]:
 
 
 def _those_there(plan: Plan, source: _Source, at: int, length: int) -> list[Any]:
-    """As :func:`_items`, field by field: those that the writer's version and block lack have their defaults."""
+    """Like :func:`_items`, field by field. Those that the writer's version or block lacks get their defaults."""
     values = []
     for item in plan.items:
         if item.since <= source.version and item.end <= length:

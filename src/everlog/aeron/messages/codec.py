@@ -31,7 +31,7 @@ class MessageCodec:
 
     def decode(self, data: Readable, where: str = "message") -> Message:
         """Decode a message. Raises :class:`UnknownMessage` for another schema and for a template that the schema lacks,
-        :class:`CorruptData` if a length leads out of ``data`` or a value is none of its field's."""
+        :class:`CorruptData` if a length leads out of ``data`` or a field has no such value."""
         if len(data) < HEADER_LENGTH:
             expected = f"a header of {HEADER_LENGTH} bytes"
             raise CorruptData(where, offset=0, found=f"{len(data)} bytes", expected=expected)

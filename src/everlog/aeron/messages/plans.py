@@ -67,7 +67,7 @@ class Plan:
     defaults: dict[str, Any]
 
     def written(self, version: int) -> Plan:
-        """The plan without what came after ``version``."""
+        """The plan without what later versions than ``version`` added."""
         items = tuple(item for item in self.items if item.since <= version)
         kept = tuple(part for part in self.parts if part.since <= version)
         return _plan(self.kind, self.block, items, kept, self.defaults)

@@ -1,5 +1,5 @@
-"""The message types of a cluster's log and snapshots, and their fields as plain values, as readers show them: what an
-older writer lacks is ``None``, and so is a null; an enumeration's value is its name, or a number that has none.
+"""The message types of a cluster's log and snapshots, and their fields as plain values, as readers show them. A
+null and what an older writer lacks are ``None``; an enumeration's value is its name, or its number if it has no name.
 
 :mod:`everlog.aeron.cluster.protocol` declares the messages. :mod:`everlog.aeron.cluster.format.decode` decodes batches
 into columns. Source: LogAdapter, ConsensusModuleSnapshotAdapter, ServiceSnapshotLoader."""

@@ -105,7 +105,7 @@ class ChallengeResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest(Message):
-    """An administrator's request. Requests of today have no payload."""
+    """An administrator's request. No request has a payload yet."""
 
     template_id: ClassVar[int] = 26
     leadership_term_id: Int64

@@ -18,7 +18,7 @@ from everlog.aeron.messages import NULL_INT32, Bytes, Int32, Int64, Message, Num
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMarker(Message):
-    """Marks the begin or end of the cluster's part of a snapshot. The service's own state follows the end marker."""
+    """Marks the beginning or end of the cluster's part of a snapshot. The service's state follows the end marker."""
 
     template_id: ClassVar[int] = 100
     type_id: Annotated[Int64, "1 consensus module, 2 service"]
