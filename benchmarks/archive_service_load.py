@@ -1,7 +1,7 @@
-"""What the live archive takes of the machine: many recordings at a low rate beside the real one, idle, and by session.
+"""What the live archive costs: with many recordings at a low rate beside the real one, idle, and per session.
 
-Driver and archive are processes of their own on both sides, and the client, in Java, is another one. The real archive
-and its driver run with one thread each, which takes the least on 2 cores.
+Driver, archive and client, a Java program, are processes of their own on both sides. The real archive and its driver
+have one thread each, which takes less processor time than the archive's mode DEDICATED.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def idle(folder: Path) -> Iterator[Line | str]:
 
 
 def sessions(folder: Path) -> Iterator[Line | str]:
-    """The archive's own memory for each control session; log buffers are not among it."""
+    """The archive's own memory per control session, without log buffers."""
     with (
         ArchiveProcesses("ours", folder, segment_bytes=SEGMENT_BYTES, recordings=RECORDINGS) as served,
         served.client() as client,
     ):
-        client.connect(SESSIONS // 2)  # what the first ones load is not by session
+        client.connect(SESSIONS // 2)  # code that the first ones load is not theirs
         found = []
         for run in range(1, SESSION_RUNS + 1):
             before = private_bytes(served.archive_pid)
