@@ -111,19 +111,19 @@ class ArchivePeer:
         return self._ask(verb, count).seconds
 
     def list_one(self, count: int, recordings: int) -> float:
-        """Median seconds of lists of one recording, among the later half of so many."""
+        """Median seconds of a list of one recording, among the later half of ``recordings``."""
         return self._ask("one", count, recordings).seconds
 
     def open(self, count: int) -> None:
-        """Begins recordings of as many streams, which go on."""
+        """Begins to record ``count`` streams."""
         self._ask("open", count)
 
     def pace(self, rate: int, seconds: int) -> None:
-        """Publishes that many messages of 1 KiB a second, to all streams of :meth:`open` in turn."""
+        """Publishes ``rate`` messages of 1 KiB a second to the streams of :meth:`open` in turn."""
         self._ask("pace", rate, seconds)
 
     def connect(self, count: int) -> None:
-        """Opens control sessions until there are as many, beside its own one."""
+        """Opens control sessions until there are ``count`` beside its own."""
         self._ask("connect", count)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Archives whose driver is in a process of its own, ours and the real one: what each process takes is told apart."""
+"""Runs everlog's archive or the real one, and its driver, in two processes, to measure each of them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Kind = Literal["ours", "java"]
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time that a process has taken, all its threads that still run."""
+    """The processor time of a process: that of all threads that still run."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def private_bytes(pid: int) -> int:
-    """The memory that is a process's own: without files that are mapped, such as log buffers."""
+    """A process's own memory, without mapped files such as log buffers."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = next(line for line in lines if line.startswith("RssAnon:"))
     return int(found.split()[1]) << 10
@@ -98,7 +98,7 @@ class ArchiveProcesses:
         return ArchivePeer(self.archive_folder.parent, served_by=self.driver_folder)
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """What archive and driver have taken."""
+        """The processor time of archive and driver."""
         return cpu_seconds(self.archive_pid), cpu_seconds(self.driver_pid)
 
     def close(self) -> None:

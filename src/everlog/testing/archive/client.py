@@ -39,9 +39,9 @@ from everlog.time_units import NS_PER_MS
 MAX_STREAMS = 4
 LONGEST_SILENCE_NS = 2500 * NS_PER_MS
 TOKEN_AGE_NS = 200 * NS_PER_MS
-"""A token that is not older when it is used is valid when it comes to an archive on the same machine."""
+"""A token that is used at this age is still valid when it reaches an archive on the same machine."""
 LONG_CHANNEL = "aeron:" + "x" * 1000
-"""No channel: the answer is an error with this text in it."""
+"""An invalid channel: the answer is an error that repeats it."""
 
 
 class SystemClient:
@@ -115,7 +115,7 @@ class SystemClient:
         self._run_streams()
 
     def _lose_driver(self) -> None:
-        """Its driver is no more, or takes it for dead: begin again when the driver serves."""
+        """Its driver has died, or has timed it out: begin again when the driver serves."""
         if self.aeron in self._host.clients:
             self._note("has lost its driver")
             self._host.clients.remove(self.aeron)

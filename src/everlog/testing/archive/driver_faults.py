@@ -11,7 +11,7 @@ from everlog.testing.network.system import SimulatedDriver
 from everlog.time_units import NS_PER_MS
 
 SHORT_PAUSE_NS, LONG_PAUSE_NS = 300 * NS_PER_MS, 1800 * NS_PER_MS
-"""A short one is less than each timeout; after a long one the driver's clients have given it up."""
+"""A short pause is shorter than every timeout. During a long one, clients may give up their driver."""
 CLIENT = {"driver_timeout_ms": 1000, "keep_alive_interval_ns": 100 * NS_PER_MS}
 """How clients in a simulated system watch their driver."""
 NOTICE_NS = (1000 + 100 + 200) * NS_PER_MS
@@ -27,7 +27,7 @@ class DriverFaults:
         self.last_ns = 0
         """When the last fault has ended, or will."""
         self.died_ns: dict[SimulatedDriver, int] = {}
-        """When drivers have died last."""
+        """When each driver died last."""
         self._drivers = drivers
         self._random = generator
         self._script = script

@@ -32,7 +32,7 @@ from everlog.testing.archive.watch import Watch
 
 IPC = "aeron:ipc"
 LONG_CHANNEL = "aeron:" + "x" * 4000
-"""No channel: the answer is an error with this text in it."""
+"""An invalid channel: the answer is an error that repeats it."""
 CONNECT_CYCLES = 200
 """After so many cycles without an answer a client connects again."""
 

@@ -29,7 +29,7 @@ class _StillHeartbeat:
 
 
 class _SeededSecrets:
-    """Random numbers that anybody could foresee."""
+    """Replaces :mod:`secrets`: tokens come from the seed."""
 
     @staticmethod
     def token_bytes(count: int) -> bytes:

@@ -42,7 +42,7 @@ class SystemWorld(Protocol):
         """The recordings whose maintenance is under way."""
 
     def expect_end(self, session_id: int) -> None:
-        """The client of a session is no more."""
+        """The client of a session has gone."""
 
     def bounded(self, params: ReplayParams) -> ReplayParams:
         """A replay with a counter as its limit."""

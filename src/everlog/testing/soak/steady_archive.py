@@ -1,10 +1,10 @@
 """Steady load on a live archive, to see whether anything grows: ``python -m everlog.testing.soak.steady_archive``.
 
 Publishers record, replays follow their recordings, old segments are purged, and every second a client comes, lists,
-replays a little and goes, every tenth of them without a goodbye. Archive and driver run in processes of their own. What
-they hold is measured at equal intervals: memory, descriptors, threads, and the driver's folder. After a tenth of the
-time, in which caches fill, nothing may grow: the last third of the measurements is compared with the first third of the
-rest.
+replays a little and goes; every tenth one leaves without closing its session. Archive and driver run in processes of
+their own. What they hold is measured at equal intervals: memory, descriptors, threads, and the driver's folder. Caches
+fill in the first tenth of the time. After it, nothing may grow: the last third of the measurements is compared with the
+first third.
 """
 
 from __future__ import annotations
