@@ -83,7 +83,7 @@ def test_a_backoff_ends_when_the_time_has_come_or_a_number_has_changed(kind: Any
 
 @KINDS
 @pytest.mark.parametrize("parks", [(0, MS), (2, 1), (MS, SECOND + 1)])
-def test_a_backoff_between_no_times_to_sleep_is_refused(kind: Any, parks: tuple[int, int]) -> None:
+def test_a_backoff_with_invalid_times_to_sleep_is_refused(kind: Any, parks: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="park"):
         kind[1]([]).back_off(1, 1, *parks, FOREVER)
 

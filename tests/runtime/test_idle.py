@@ -108,7 +108,7 @@ def test_the_longest_sleeps_are_somebody_elses_who_may_leave_one_to_the_strategy
     assert len(asked) == 3
 
 
-def test_all_steps_are_somebody_elses_who_may_say_that_the_next_cycle_is_needed(
+def test_a_rest_takes_all_steps_unless_it_says_that_the_next_cycle_is_needed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls, asked = Calls(monkeypatch), list[tuple[int, int, int, int]]()

@@ -1,5 +1,5 @@
-"""Repeating groups: entries with data of their own, older and newer writers, and counts that lie. Expected bytes are
-put together by hand."""
+"""Repeating groups: entries with data of their own, older and newer writers, and wrong counts. Expected bytes are put
+together by hand."""
 
 from __future__ import annotations
 

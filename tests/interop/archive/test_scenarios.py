@@ -1,5 +1,5 @@
-"""The cases of Aeron's system tests of its archive, as scenarios of our own, on Aeron's archive and on ours: both say
-the same. ``EVERLOG_RECORD=1`` records the table anew."""
+"""The cases of Aeron's system tests of its archive, as scenarios on Aeron's archive and on ours: both say the same.
+``EVERLOG_RECORD=1`` records the table again."""
 
 from __future__ import annotations
 

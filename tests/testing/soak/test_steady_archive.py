@@ -20,7 +20,7 @@ def test_what_is_level_after_the_first_tenth_has_not_grown() -> None:
     assert grown(warm + [held(memory=50 * MEGABYTE)] * 27) == []
 
 
-def test_jitter_is_no_growth_and_neither_is_less() -> None:
+def test_neither_jitter_nor_a_decrease_is_growth() -> None:
     assert grown([held(descriptors=40 + number % 3) for number in range(30)]) == []
     assert grown([held(memory=(90 - number) * MEGABYTE) for number in range(30)]) == []
 
@@ -28,7 +28,7 @@ def test_jitter_is_no_growth_and_neither_is_less() -> None:
 @pytest.mark.parametrize(
     ("name", "step"), [("memory", MEGABYTE), ("descriptors", 1), ("threads", 1), ("folder", MEGABYTE)]
 )
-def test_what_grows_all_the_time_is_told(name: str, step: int) -> None:
+def test_what_grows_all_the_time_is_reported(name: str, step: int) -> None:
     (text,) = grown([held(**{name: 100 + number * step}) for number in range(30)])
     assert text.startswith(f"{name} grew from ")
 

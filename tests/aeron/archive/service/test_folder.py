@@ -1,4 +1,4 @@
-"""What a start does to its folder: the mark file's place, and recordings that are not wanted any more."""
+"""What a start does to its folder: the mark file's place, and the deletion of old recordings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Interrupted(Exception):
     """The process dies."""
 
 
-def test_a_crash_while_recordings_are_deleted_leaves_what_repair_makes_an_archive_of(
+def test_a_crash_while_recordings_are_deleted_leaves_files_from_which_repair_makes_an_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(tmp_path)

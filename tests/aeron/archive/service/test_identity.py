@@ -1,4 +1,4 @@
-"""An archive id has one archive on a driver, also when two start at the same instant."""
+"""Only one archive of a driver has an id, also if two start at the same instant."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_id_that_an_archive_has_is_refused_at_once() -> None:
         require_unused_id(driver, ID)
 
 
-def test_alone_an_archive_has_its_id() -> None:
+def test_an_archive_without_a_rival_has_its_id() -> None:
     driver = Driver()
     driver.add(1, archive_id=ID + 1)
     driver.claim(driver.add(2))

@@ -1,7 +1,7 @@
 """A program that records a log by the compiled loop; a test traces its system calls. Arguments: the archive's folder,
 durability, checksum, the descriptor of the trace.
 
-It tells in the trace what is acknowledged: ``acknowledged . POSITION 0 0``, and in the end how many times the loop has
+The trace also says what is acknowledged: ``acknowledged . POSITION 0 0``, and at the end how often the loop has
 recorded something: ``looped . COUNT 0 0``."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Every message of the cluster's schema as the encoders of Aeron 1.51.0 wrote it, those of the log and of snapshots as
-older releases wrote them, too; and bytes that lie."""
+older releases wrote them, too; and damaged bytes."""
 
 from __future__ import annotations
 

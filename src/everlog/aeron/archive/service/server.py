@@ -36,8 +36,8 @@ MODULE = "everlog.aeron.archive.service.server"
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
     """What a server runs: the archive's folder and settings, the driver that it starts (``driver``) or uses, the file
-    with the rules of who may do what, where Aeron's samples decide it instead, and how long the folder stays locked
-    after its owner was killed."""
+    with the rules of who may do what, who decides that, and how long the folder stays locked after its owner was
+    killed."""
 
     folder: str
     settings: ArchiveSettings = field(default_factory=ArchiveSettings)

@@ -16,7 +16,7 @@ from everlog.kernel.watch import WordPair
 from everlog.runtime.quiet import BUSY, FOREVER
 
 _ADDED, _SEEN = 0, 8
-"""Offsets of two numbers: how many sessions were added, and of how many the agent knew when it went to rest."""
+"""Offsets of two numbers: how many sessions were added, and how many of them the agent has seen."""
 
 
 class Transferring(Protocol):
@@ -54,7 +54,7 @@ class Transfers:
 
     @property
     def words(self) -> Sequence[WordPair]:
-        """They differ when a session was added."""
+        """Two numbers that differ once a session was added after the last :meth:`quiet_until`."""
         return ((self._memory, _ADDED, self._memory, _SEEN),)
 
     def quiet_until(self) -> int:

@@ -434,13 +434,14 @@ def test_to_other_threads_a_recording_is_active_until_its_stop_position_is_writt
     seen: list[int | None] = []
 
     class Watched(Transfers):
-        """Looks, as a replay in another thread may, while the session is taken from the recorder."""
+        """Reads the position while the session is removed, as a replay in another thread may."""
 
         def remove(self, session: Transferring) -> None:
             seen.append(world.service.recorded_position(0))
             super().remove(session)
 
-    recorder = Watched(CycleTime(Counted(0, "", b""), Counted(0, "", b""), NS_PER_S))  # type: ignore[arg-type]
+    cycle = CycleTime(Counted(0, "", b""), Counted(0, "", b""), NS_PER_S)  # type: ignore[arg-type]
+    recorder = Watched(cycle, lambda: 0)
     world, storage = failing(monkeypatch, transfers=recorder)
     world.start()
     image = world.arrive()

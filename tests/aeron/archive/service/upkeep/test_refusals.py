@@ -123,7 +123,7 @@ def test_a_truncation_in_a_file_that_is_not_there_is_refused(world: Maintained) 
     assert world.refused(Upkeep.truncate, 2, SEGMENT + FRAME) == (GENERIC, text)
 
 
-def test_a_truncation_behind_the_end_of_a_file_is_refused(world: Maintained) -> None:
+def test_a_truncation_after_the_end_of_a_file_is_refused(world: Maintained) -> None:
     with world.storage.open_writable(f"2-{SEGMENT}.rec") as file:
         file.truncate(FRAME + 31)
     assert world.refused(Upkeep.truncate, 2, SEGMENT + 2 * FRAME) == (GENERIC, "failed to read fragment header")

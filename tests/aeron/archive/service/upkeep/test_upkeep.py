@@ -355,7 +355,7 @@ def test_a_file_that_can_not_be_deleted_is_an_error_for_the_client_and_ends_the_
     world.archive.close()
 
 
-def test_a_segment_that_can_not_be_moved_is_told_of_and_repeating_the_request_moves_it() -> None:
+def test_a_segment_that_can_not_be_moved_is_reported_and_repeating_the_request_moves_it() -> None:
     storage = FaultyWrites(CrashingStorage(files()))
     world = Maintained(storage)
     storage.operation_count = 0

@@ -1,4 +1,4 @@
-"""The authenticator and the authorisation of Aeron's samples, with their credentials, which everybody knows: for tests.
+"""The authenticator and the authorisation of Aeron's samples. Everybody knows their credentials: for tests only.
 Source: io.aeron.samples.archive.SampleAuthenticator, SampleAuthorisationService."""
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class SampleAuthenticator:
         self._states: dict[int, _State] = {}
 
     def on_connect_request(self, session_id: int, credentials: bytes, now_ms: int) -> None:
-        """Look at the credentials."""
+        """Check the credentials."""
         while len(self._states) >= MAX_PENDING:  # sessions that ended before they were connected
             del self._states[next(iter(self._states))]
         known = {CREDENTIALS: _State.AUTHENTICATED, CREDENTIALS_TO_CHALLENGE: _State.CHALLENGED}
         self._states[session_id] = known.get(credentials, _State.REJECTED)
 
     def on_challenge_response(self, session_id: int, credentials: bytes, now_ms: int) -> None:
-        """Look at the answer."""
+        """Check the answer."""
         is_challenged = self._states.get(session_id) is _State.CHALLENGED
         is_right = is_challenged and credentials == ANSWER_TO_CHALLENGE
         self._states[session_id] = _State.AUTHENTICATED if is_right else _State.REJECTED
