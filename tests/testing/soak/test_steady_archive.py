@@ -35,7 +35,7 @@ def test_what_grows_all_the_time_is_reported(name: str, step: int) -> None:
 
 @pytest.mark.long
 def test_the_load_runs_and_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--minutes", "0.2", "--recordings", "3", "--rate", "400", str(tmp_path)]) == 0
+    assert main(["--minutes", "0.2", "--recordings", "3", "--rate", "1000", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert said.count("archive Held(") >= 25
     assert "segments purged 0" not in said
