@@ -104,6 +104,10 @@ class WritableStorage(Storage, Protocol):
         """Return when created and deleted names are on disk, those directly in the store's folder or in ``folder``
         inside it. Raises :class:`WriteFailed`."""
 
+    def make_folder(self, folder: str) -> None:
+        """Create a folder directly in the store's; an existing one is left unchanged. On return its name is on disk.
+        Raises :class:`WriteFailed`."""
+
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Whether any process, including this one, has the file open; ``None`` if the system can't say."""
 
@@ -341,6 +345,10 @@ class LocalWritableStorage(LocalStorage):
             _sync_names(path)
         except OSError as error:
             raise write_failed(path, error) from error
+
+    def make_folder(self, folder: str) -> None:
+        """Create a folder in the store's, with the permissions that the umask leaves."""
+        make_folder(self.path(folder))
 
     def is_open_elsewhere(self, name: str) -> bool | None:
         """See :class:`WritableStorage`. A write lease is granted only if nobody else has the file open (Linux, the

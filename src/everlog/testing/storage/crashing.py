@@ -149,7 +149,8 @@ class CrashingFile(FileBase):
 
 
 class CrashingStorage:
-    """One folder without subfolders; see :class:`everlog.core.files.writable.WritableStorage`.
+    """A folder, and folders in it; see :class:`everlog.core.files.writable.WritableStorage`. A folder exists once it
+    was made or contains a file; the names of folders are on disk at once.
 
     ``after_each(what)`` is called after every change and every sync, and after half of each write; there a test can
     take a copy of what a crash at this moment leaves. The half ends at a multiple of ``edge_bytes``: systems copy
@@ -169,6 +170,7 @@ class CrashingStorage:
         self.before_remove: Callable[[str], None] = lambda name: None
         self.changed = threading.Condition(threading.RLock())
         self._inodes = {name: Inode(data, 0o640) for name, data in (files or {}).items()}
+        self._folders: set[str] = set()
         # Names that were created, replaced or deleted since the folder was synced, and the file they had before.
         # ``True`` marks the second name of a rename.
         self._renamed: list[tuple[str, Inode | None, bool]] = []
@@ -191,6 +193,7 @@ class CrashingStorage:
 
             new = CrashingStorage(root=self.root, edge_bytes=self.edge_bytes)
             new._inodes = {name: copy(inode) for name, inode in self._inodes.items()}
+            new._folders = set(self._folders)
             new._renamed = [(name, None if inode is None else copy(inode), two) for name, inode, two in self._renamed]
             return new
 
@@ -211,6 +214,7 @@ class CrashingStorage:
                     past = [inode for changed, inode, _ in self._renamed if changed == name]
                     names[name] = rng.choice([*past, self._inodes.get(name)])
             new = CrashingStorage(root=f"{self.root}, power cut with seed {seed}", edge_bytes=self.edge_bytes)
+            new._folders = set(self._folders)
             for name in sorted(names):
                 inode = names[name]
                 if inode is not None:
@@ -222,20 +226,27 @@ class CrashingStorage:
     def entries(self, folder: str = "") -> Iterator[Entry]:
         """Yield the folder's entries."""
         for name in self.names(folder):
-            inode = self._inodes.get(name)
+            inode = self._inodes.get(posixpath.join(folder, name))
             if inode is not None:
                 yield Entry(name, True, False, len(inode.data), 0)
+            else:
+                yield Entry(name, False, True, 0, 0)
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names in the folder, sorted."""
-        if folder:
-            raise StoreUnavailable(folder, found=os.strerror(errno.ENOENT).lower(), expected="a folder")
         with self.changed:
-            return sorted(self._inodes)
+            if folder and not self._is_folder(folder):
+                raise StoreUnavailable(folder, found=os.strerror(errno.ENOENT).lower(), expected="a folder")
+            inside = f"{folder}/" if folder else ""
+            everything = [*self._inodes, *self._folders]
+            return sorted({name[len(inside) :].split("/")[0] for name in everything if name.startswith(inside)})
+
+    def _is_folder(self, name: str) -> bool:
+        return name in self._folders or any(file.startswith(f"{name}/") for file in self._inodes)
 
     def exists(self, name: str) -> bool:
-        """Whether a file has that name."""
-        return not name or self._name(name) in self._inodes
+        """Whether a file or folder has that name."""
+        return not name or self._name(name) in self._inodes or self._is_folder(name)
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes."""
@@ -349,6 +360,12 @@ class CrashingStorage:
         with self.changed:
             self._renamed = [change for change in self._renamed if posixpath.dirname(change[0]) != folder]
             self.done("sync folder")
+
+    def make_folder(self, folder: str) -> None:
+        """Create a folder; its name is on disk at once."""
+        with self.changed:
+            self._folders.add(self._name(folder))
+            self.done("make folder")
 
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Whether the file is open in this storage."""

@@ -104,6 +104,11 @@ class FaultyWrites(DelegatingStorage):
         self.check("sync_folder", folder or self.root)
         self._inner.sync_folder(folder)
 
+    def make_folder(self, folder: str) -> None:
+        """Create the folder, unless a fault is due."""
+        self.check("make_folder", folder)
+        self._inner.make_folder(folder)
+
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Ask the inner storage."""
         return self._inner.is_open_elsewhere(name)
