@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from everlog.layout import Readable
-from everlog.nats_streaming.format.protobuf import FieldSpec, Kind, decode
+from everlog.nats_streaming.format.protobuf import FieldSpec, Kind, decode, encode
 from everlog.nats_streaming.format.protobuf import fields as wire_fields
 
 
@@ -23,6 +23,10 @@ class Message:
     def parse(cls, data: Readable, start: int = 0, end: int | None = None) -> Self:
         """Decode ``data[start:end]``. Raises :class:`~everlog.nats_streaming.format.protobuf.BadMessage`."""
         return cls(**decode(cls.numbers, data, start, end))
+
+    def encode(self) -> bytes:
+        """Return the message's bytes, fields in the order of their numbers, as the server writes them."""
+        return encode(self.numbers, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as plain values."""

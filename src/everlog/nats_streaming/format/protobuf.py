@@ -1,4 +1,4 @@
-"""A decoder for the part of protobuf that the store uses. Every length is checked before use.
+"""Decodes and encodes the part of protobuf that the store uses. Every length is checked before use.
 
 A message is declared as a table from field number to :class:`FieldSpec`. As in proto3, unknown fields are skipped,
 absent fields keep their attribute's default, and the last of repeated fields counts
@@ -126,3 +126,37 @@ def decode(table: Mapping[int, FieldSpec], data: Readable, start: int = 0, end: 
         else:
             values[name] = _signed(first, 32 if kind is Kind.INT32 else 64)
     return values
+
+
+def varint(value: int) -> bytes:
+    """Encode a whole number as a varint; negative ones as their 64 bits in two's complement."""
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int, wire: int) -> bytes:
+    """Encode the tag that precedes a field."""
+    return varint(number << 3 | wire)
+
+
+def encode(table: Mapping[int, FieldSpec], values: Mapping[str, Any]) -> bytes:
+    """Encode the declared fields in the order of their numbers. Fields with their default value (0, empty, false) are
+    left out, as in proto3."""
+    out = bytearray()
+    for number, spec in sorted(table.items()):
+        value = values[spec.name]
+        if not value:
+            continue
+        out += tag(number, spec.kind.wire_type)
+        if spec.kind.wire_type == VARINT:
+            out += varint(int(value))
+            continue
+        data = value.encode() if spec.kind is Kind.TEXT else bytes(value)
+        out += varint(len(data))
+        out += data
+    return bytes(out)
