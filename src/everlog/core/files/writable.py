@@ -111,6 +111,9 @@ class WritableStorage(Storage, Protocol):
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Whether any process, including this one, has the file open; ``None`` if the system can't say."""
 
+    def is_open_for_writing(self, name: str) -> bool | None:
+        """Whether any process, including this one, has the file open for writing; ``None`` if the system can't say."""
+
     def may_be_written(self, name: str, quiet_s: float) -> bool:
         """Whether somebody may still be writing the file: it was modified within ``quiet_s``, and a process has it open
         for writing or the system can't say."""
@@ -354,6 +357,12 @@ class LocalWritableStorage(LocalStorage):
         """See :class:`WritableStorage`. A write lease is granted only if nobody else has the file open (Linux, the
         file's owner)."""
         is_free = gets_lease(self.path(name), Lease.WRITE)
+        return None if is_free is None else not is_free
+
+    def is_open_for_writing(self, name: str) -> bool | None:
+        """See :class:`WritableStorage`. A read lease is granted only if nobody has the file open for writing (Linux,
+        the file's owner)."""
+        is_free = gets_lease(self.path(name), Lease.READ)
         return None if is_free is None else not is_free
 
     def is_locked(self, name: str) -> bool:

@@ -372,6 +372,10 @@ class CrashingStorage:
         inode = self._inodes.get(self._name(name))
         return None if inode is None else inode.open_count > 0
 
+    def is_open_for_writing(self, name: str) -> bool | None:
+        """Whether the file is open in this storage, for reading or writing."""
+        return self.is_open_elsewhere(name)
+
     def may_be_written(self, name: str, quiet_s: float) -> bool:
         """Always false: writers here never write to a file that readers consider
         finished."""

@@ -14,7 +14,9 @@ from everlog.core.files.writable import WritableFile, WritableStorage, write_fai
 from everlog.testing.storage.delegating import DelegatingStorage
 from everlog.testing.storage.unsynced import is_in_place
 
-OPERATIONS = frozenset({"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "lock"})
+OPERATIONS = frozenset(
+    {"open", "write", "truncate", "sync", "publish", "rename", "remove", "sync_folder", "make_folder", "lock"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,10 @@ class FaultyWrites(DelegatingStorage):
     def is_open_elsewhere(self, name: str) -> bool | None:
         """Ask the inner storage."""
         return self._inner.is_open_elsewhere(name)
+
+    def is_open_for_writing(self, name: str) -> bool | None:
+        """Ask the inner storage."""
+        return self._inner.is_open_for_writing(name)
 
     def may_be_written(self, name: str, quiet_s: float) -> bool:
         """Ask the inner storage."""

@@ -1,0 +1,1 @@
+"""Writes NATS Streaming file stores."""
