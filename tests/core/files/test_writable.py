@@ -227,6 +227,27 @@ def test_whether_a_file_is_open_elsewhere(storage: LocalWritableStorage, tmp_pat
     assert storage.is_open_elsewhere("absent") is None
 
 
+def test_whether_a_file_is_open_for_writing(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    if not IS_LINUX:
+        assert storage.is_open_for_writing("f") is None
+        return
+    with open(tmp_path / "f", "rb"):
+        assert storage.is_open_for_writing("f") is False
+    with open(tmp_path / "f", "r+b"):
+        assert storage.is_open_for_writing("f") is True
+    assert storage.is_open_for_writing("f") is False
+    assert storage.is_open_for_writing("absent") is None
+
+
+def test_a_folder_is_made_inside_and_an_existing_one_is_left(storage: LocalWritableStorage, tmp_path: Path) -> None:
+    storage.make_folder("inside")
+    (tmp_path / "inside" / "file").write_bytes(b"x")
+    storage.make_folder("inside")
+    assert storage.names("inside") == ["file"]
+    with pytest.raises(NotAStore):
+        storage.make_folder("../outside")
+
+
 def test_files_are_written_cut_and_deleted(storage: LocalWritableStorage, tmp_path: Path) -> None:
     with storage.open_writable("f") as file:
         file.write_at(7, memoryview(b" and more"))

@@ -209,6 +209,21 @@ def test_a_folder_inside_keeps_its_own_names() -> None:
     assert all(storage.crash(seed).exists("b/three") for seed in SEEDS)
 
 
+def test_folders_are_listed_with_what_is_inside() -> None:
+    storage = CrashingStorage({"file": b"1", "a/one": b"2"})
+    storage.make_folder("empty")
+    for now in (storage, storage.kill(), storage.crash(1)):
+        assert [(entry.name, entry.is_dir) for entry in now.entries()] == [
+            ("a", True),
+            ("empty", True),
+            ("file", False),
+        ]
+        assert [(entry.name, entry.size) for entry in now.entries("a")] == [("one", 1)]
+        assert (now.names("empty"), now.exists("empty"), now.exists("a")) == ([], True, True)
+    with pytest.raises(StoreUnavailable):
+        storage.names("absent")
+
+
 def test_where_names_are_ordered_a_rename_is_done_or_not() -> None:
     storage = CrashingStorage({"a": b"1", "b": b"2"})
     storage.rename("a", "b")
