@@ -21,7 +21,7 @@ from everlog.testing.archive.machines import MachineSimulation
 from everlog.testing.archive.script import SimulationFailed
 from everlog.testing.archive.system import SystemSimulation
 
-SEEDS = {MachineSimulation: 150, SystemSimulation: 25}
+SEEDS = {MachineSimulation: 150, SystemSimulation: 45}
 
 
 def is_found(text: str, simulation: type[MachineSimulation | SystemSimulation] = MachineSimulation) -> bool:
@@ -93,7 +93,10 @@ def test_a_planted_bug_is_found(
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "found"),
     [
-        (system_module, "CLIENT", {"driver_timeout_ms": 100_000}, "does not notice that its driver died"),
+        pytest.param(
+            *(system_module, "CLIENT", {"driver_timeout_ms": 100_000}, "does not notice that its driver died"),
+            marks=pytest.mark.long,
+        ),
         (ArchiveConductor, "do_work", quiet_about_its_driver, "goes on without a driver"),
         pytest.param(
             *(sessions_module, "_has_token", lambda request: False, "no answer for replay"), marks=pytest.mark.long

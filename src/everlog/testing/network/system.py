@@ -27,7 +27,9 @@ from everlog.aeron.transport.driver.log_factory import PrivateLogFactory
 from everlog.aeron.transport.driver.settings.configuration import Configuration
 from everlog.aeron.transport.driver.system_counters import SystemCounter
 from everlog.aeron.transport.memory.cnc_memory import CncMemory, CncSettings
+from everlog.aeron.transport.memory.log_memory import LogMemory
 from everlog.aeron.transport.memory.loss_report_writer import LossReport
+from everlog.errors import StoreUnavailable
 from everlog.kernel.memory import Memory
 from everlog.testing.network.simulated import LinkConditions, SimulatedNetwork
 from everlog.time_units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -169,6 +171,13 @@ class SimulatedDriver:
         """Whether it serves clients now."""
         return bool(self.agents) and not self.is_paused
 
+    def _map_log(self, name: str) -> LogMemory:
+        """A driver may have freed the log by now."""
+        found = self.logs.logs.get(name)
+        if found is None:
+            raise StoreUnavailable(name, found="no such file or directory", expected="a log buffer")
+        return found
+
     def client(self, **options: Any) -> Aeron:
         """Add a client without threads: the system's steps do its work."""
         memory = DriverMemory(
@@ -181,7 +190,7 @@ class SimulatedDriver:
         )
         system = self.system
         clock = Clock(lambda: system.now_ns, lambda: system.now_ms, self._sleep)
-        client = Aeron(memory, self.logs.logs.__getitem__, ClientOptions(use_invoker=True, **options), clock)
+        client = Aeron(memory, self._map_log, ClientOptions(use_invoker=True, **options), clock)
         self.clients.append(client)
         return client
 
