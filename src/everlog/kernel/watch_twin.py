@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from everlog.kernel.memory_twin import Memory
@@ -17,13 +18,13 @@ LONG_YIELD_NS = 100_000
 NANOSECONDS = 1_000_000_000
 
 
-class Condition:
+class Condition(ABC):
     """Something besides numbers that shows whether work has arrived. A compiled watch takes compiled conditions only:
     it checks them without the GIL."""
 
+    @abstractmethod
     def is_quiet(self) -> bool:
         """Whether no work has arrived."""
-        raise NotImplementedError
 
 
 class Watch:

@@ -17,6 +17,7 @@ from everlog.testing.series import Series
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.faulty_writes import FaultyWrites, WriteFaults
 from everlog.testing.storage.ledger import Ledger
+from everlog.testing.storage.moments import moments
 
 SEGMENT_BYTES = 2048
 POWER_CUTS = 12
@@ -64,23 +65,6 @@ def buffered(storage: WritableStorage, ledger: Ledger) -> None:
 
 def journal(make: Any, **values: int) -> CrashingStorage:
     return CrashingStorage({"metastore": make.metastore(limit=SEGMENT_BYTES, **values), "pre_commit": bytes(4)})
-
-
-def moments(storage: CrashingStorage, scenario: Scenario) -> list[tuple[str, CrashingStorage, Ledger]]:
-    """The folder after each operation of a scenario, as it is when the process dies there, and what was acknowledged
-    until then."""
-    ledger = Ledger()
-    found: list[tuple[str, CrashingStorage, Ledger]] = []
-
-    def note(what: str) -> None:
-        found.append((f"{len(found)}: {what}", storage.kill(), ledger.copy()))
-
-    note("begin")
-    storage.after_each = note
-    scenario(storage, ledger)
-    note("end")
-    storage.after_each = None
-    return found
 
 
 def seeds(moment: str) -> range:

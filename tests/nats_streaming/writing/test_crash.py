@@ -15,6 +15,7 @@ from everlog.nats_streaming.store import NatsStreamingStore
 from everlog.testing.series import Series
 from everlog.testing.storage.crashing import CrashingStorage
 from everlog.testing.storage.ledger import Ledger
+from everlog.testing.storage.moments import moments
 
 POWER_CUTS = 12
 """At each moment, each with a seed of its own."""
@@ -51,23 +52,6 @@ def appends(durability: str, **options: Any) -> Scenario:
             ledger.append_many(writer, [payload(number) for number in range(15, 19)])
 
     return scenario
-
-
-def moments(storage: CrashingStorage, scenario: Scenario) -> list[tuple[str, CrashingStorage, Ledger]]:
-    """The folder after each operation of a scenario, as it is when the process dies there, and what was acknowledged
-    until then."""
-    ledger = Ledger()
-    found: list[tuple[str, CrashingStorage, Ledger]] = []
-
-    def note(what: str) -> None:
-        found.append((f"{len(found)}: {what}", storage.kill(), ledger.copy()))
-
-    note("begin")
-    storage.after_each = note
-    scenario(storage, ledger)
-    note("end")
-    storage.after_each = None
-    return found
 
 
 def seeds(moment: str) -> range:

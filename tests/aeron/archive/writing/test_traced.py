@@ -3,7 +3,6 @@ archive is opened again."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -44,8 +43,6 @@ class Call:
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if sys.platform != "linux" or shutil.which("gcc") is None:
         pytest.skip("tracing system calls needs Linux and gcc")
-    if importlib.util.find_spec("everlog.aeron.frames._framer") is None or os.environ.get("EVERLOG_PURE_PYTHON"):
-        pytest.skip("the recorder is not compiled here")
     made = tmp_path_factory.mktemp("shim") / "traced_calls.so"
     subprocess.run(["gcc", "-O1", "-w", "-shared", "-fPIC", "-o", made, SHIM, "-ldl", "-lpthread"], check=True)
     return made

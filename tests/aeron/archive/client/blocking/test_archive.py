@@ -344,7 +344,7 @@ def test_a_replay_whose_stream_has_gone_before_the_first_read_ends(
     gone: list[int] = []
 
     def act(stream: ExclusivePublication) -> None:
-        # The driver deletes an empty stream's log at once; who has yet to map it gets no image.
+        # The driver deletes an empty stream's log at once: a client that has not mapped it by then gets no image.
         archive.aeron.wait_until(lambda: 40 in come)
         stream.close()
 

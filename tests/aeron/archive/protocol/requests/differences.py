@@ -114,11 +114,11 @@ DIFFERENCES: dict[tuple[str, str], Difference] = {
     ),
     ("migrations", "migrate nothing"): Difference("nothing is deleted, so no signal says so", [["OK", 0, ""]]),
     ("failures", "replay, a folder in its file's place"): Difference(
-        "seen when the file is opened, and told without the name of a Java class",
+        "seen when the file is opened, and its text does not name a Java class",
         error(f"<folder>/0-0.rec is a folder, not a regular file, {OF_THE_REPLAY}"),
     ),
     ("failures", "replay, its file ends before the position"): Difference(
-        "told without the name of a Java class", error(f"failed to read fragment header, {OF_THE_REPLAY}")
+        "its text does not name a Java class", error(f"failed to read fragment header, {OF_THE_REPLAY}")
     ),
     ("failures", "truncate, a folder in the file's place"): Difference(
         "Aeron has the text of Java's library", error("<folder>/2-131072.rec is a folder, not a regular file")

@@ -105,7 +105,7 @@ def test_a_recording_without_a_message_is_followed(world: World) -> None:
 def test_an_empty_recording_is_replayed_by_an_end_of_stream(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.record([], position=96)
     player = world.replay()
-    # The driver deletes an empty stream's log soon after the end, and who has yet to map it gets no image.
+    # The driver soon deletes an empty stream's log: a client that has not mapped it by then gets no image.
     has_image = property(lambda publication: len(player.subscription.images) > 0)
     monkeypatch.setattr(ExclusivePublication, "is_connected", has_image, raising=False)
     ok_of(world)

@@ -93,7 +93,7 @@ class ControlSessions:
         self._gone: list[Image] = []
         self._are_settled = True
         self._paused: set[int] = set()
-        """Correlation ids of the images of clients that are behind with reading answers."""
+        """Images, by correlation id, of clients with too many unread answers."""
         self._limit = LineLimit(WARNINGS_IN_A_PERIOD, PERIOD_S)
         self._now_ns = 0
 
@@ -109,7 +109,7 @@ class ControlSessions:
     # Duty
 
     def poll(self, images: ControlImages, now_ns: int) -> int:
-        """Read the requests of a control subscription's clients, except those that are behind with reading answers.
+        """Read the requests of a control subscription's clients, except clients with too many unread answers.
         Returns the amount of work done."""
         read = 0
         for image in images.due():

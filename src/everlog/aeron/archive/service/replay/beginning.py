@@ -49,7 +49,7 @@ class Beginning:
         self.channel = channel
         self.stream_id = stream_id
         self.is_done = False
-        """Whether the replay has failed to begin. The client was told why."""
+        """Whether the start of the replay has failed; the client has received the error."""
         self._adding: Registration[ExclusivePublication] | None = None
         self._is_aborted = False
 

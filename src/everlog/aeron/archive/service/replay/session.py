@@ -95,7 +95,7 @@ class ReplayOrder:
 
 
 class ReplaySession:
-    """Replays one recording. ``on_error`` logs what the client is told of; ``read_times`` counts what is
+    """Replays one recording. ``on_error`` logs each error that the client receives; ``read_times`` counts what is
     read. ``is_dedicated``: a dedicated thread calls :meth:`transfer`."""
 
     def __init__(
