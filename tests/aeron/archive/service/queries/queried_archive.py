@@ -74,7 +74,7 @@ class Queried:
         self.asker = Asker()
         self.queries = Queries(context_of(self.archive, []), self.active)
 
-    def told(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """What the client was told since the last call; descriptors decoded."""
         sent, self.asker.sent = self.asker.sent, []
         return [decoded(message) if isinstance(message, bytes) else message for message in sent]

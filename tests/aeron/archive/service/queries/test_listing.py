@@ -37,7 +37,7 @@ def listed(world: Queried, session: Any) -> list[Any]:
     """The ids of the recordings that were sent, and other answers."""
     while session is not None and not session.is_done:
         session.do_work(0)
-    told = world.told()
+    told = world.received()
     return [answer.recording_id if isinstance(answer, RecordingDescriptorMessage) else answer for answer in told]
 
 
@@ -85,7 +85,7 @@ def test_a_descriptor_is_sent_with_the_ids_of_the_request(world: Queried) -> Non
     assert session is not None
     assert session.do_work(0) == 1
     assert session.is_done
-    (answer,) = world.told()
+    (answer,) = world.received()
     times = {"start_timestamp": answer.start_timestamp, "stop_timestamp": answer.stop_timestamp}
     assert 0 < times["start_timestamp"] <= times["stop_timestamp"]
     assert answer == RecordingDescriptorMessage(
@@ -118,7 +118,7 @@ def test_a_descriptor_has_the_bytes_that_the_codec_writes(world: Queried) -> Non
 @pytest.mark.parametrize("recording_id", [-1, 1, 4, 5])
 def test_one_recording_that_is_not_known_is_answered_at_once(world: Queried, recording_id: int) -> None:
     assert world.queries.list_recording(world.asker, CID, recording_id) is None
-    assert world.told() == [unknown(recording_id)]
+    assert world.received() == [unknown(recording_id)]
 
 
 def test_one_recording_that_is_deleted_while_the_client_is_slow_is_unknown_then(world: Queried) -> None:
@@ -131,7 +131,7 @@ def test_one_recording_that_is_deleted_while_the_client_is_slow_is_unknown_then(
     world.asker.room = 5
     assert session.do_work(0) == 1
     assert session.is_done
-    assert world.told() == [unknown(0)]
+    assert world.received() == [unknown(0)]
 
 
 def test_a_full_stream_gets_the_rest_later_and_nothing_twice(world: Queried) -> None:
@@ -147,7 +147,7 @@ def test_a_full_stream_gets_the_rest_later_and_nothing_twice(world: Queried) -> 
     world.asker.room = 1
     session.do_work(0)
     assert session.is_done
-    assert [answer.recording_id for answer in world.told()] == [0, 2, 3]
+    assert [answer.recording_id for answer in world.received()] == [0, 2, 3]
 
 
 @pytest.mark.parametrize("is_one", [True, False])
@@ -165,7 +165,7 @@ def test_a_list_ends_with_its_client_or_when_it_is_told_to(world: Queried, is_on
     for session in (aborted, closed, left):
         assert session.is_done
         assert session.do_work(0) == 0
-    assert world.told() == []
+    assert world.received() == []
 
 
 # Many recordings

@@ -191,7 +191,7 @@ class World:
     def run(self, cycles: int = 1) -> int:
         return sum(self.service.do_work(0) for _ in range(cycles))
 
-    def told(self) -> list[Any]:
-        """What the client was told since the last call."""
+    def received(self) -> list[Any]:
+        """What the client has received since the last call."""
         sent, self.asker.sent = self.asker.sent, []
         return sent

@@ -33,7 +33,7 @@ def listed(world: World, *request: Any) -> list[Any]:
     session = world.service.list_subscriptions(world.asker, CID, *request)
     while session is not None and not session.is_done:
         assert session.do_work(0)
-    return world.told()
+    return world.received()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_stream_that_is_full_gets_the_rest_later_and_nothing_twice(world: Worl
     world.asker.room = 1
     assert session.do_work(0) == 2  # the last one, and the end
     assert session.is_done
-    assert world.told() == [row(0), row(1), row(2), UNKNOWN]
+    assert world.received() == [row(0), row(1), row(2), UNKNOWN]
 
 
 def test_a_list_ends_with_its_client(world: World) -> None:

@@ -27,7 +27,7 @@ def stopped(**settings: Any) -> World:
     world.run()
     world.service.stop_by_channel(world.asker, 3, STREAM, "aeron:ipc")
     world.run()
-    world.told()
+    world.received()
     return world
 
 
@@ -137,7 +137,7 @@ def test_an_image_that_does_not_continue_the_recording_is_refused_and_the_next_o
     world.arrive(join_position=64, session_id=5)
     world.run()
     text = "cannot extend recording 0 image.joinPosition=0 != rec.stopPosition=64"
-    assert world.told() == [("error", 8, 9, text), ("EXTEND", 8, 0, 101, 64)]
+    assert world.received() == [("error", 8, 9, text), ("EXTEND", 8, 0, 101, 64)]
     assert not world.client.subscriptions[-1].is_closed
     assert [str(error) for error in world.errors] == [text]
 
@@ -150,7 +150,7 @@ def test_a_second_image_does_not_extend_a_recording_that_is_being_extended() -> 
     world.arrive(join_position=64, session_id=5)
     world.run()
     text = f"cannot extend active recording 0 streamId=1001 channel={CHANNEL}"
-    assert world.told() == [("EXTEND", 8, 0, 101, 64), ("error", 8, 2, text)]
+    assert world.received() == [("EXTEND", 8, 0, 101, 64), ("error", 8, 2, text)]
     assert world.service.is_active(0)
 
 
@@ -161,7 +161,7 @@ def test_an_image_waits_for_no_deletion() -> None:
     world.arrive(join_position=64)
     world.run()
     text = f"cannot extend recording 0 due to an outstanding delete operation: streamId=1001 channel={CHANNEL}"
-    assert world.told() == [("error", 8, 0, text)]
+    assert world.received() == [("error", 8, 0, text)]
 
 
 def test_with_auto_stop_a_refused_image_ends_the_subscription() -> None:
@@ -181,7 +181,7 @@ def test_a_stream_that_does_not_fit_its_extension_is_read_past_until_it_is_close
     image.blocks.extend(frame(128, b"two") for _ in range(3))
     world.run(3)
     assert not image.blocks
-    assert [told[:3] for told in world.told()] == [("error", 2, int(ErrorCode.INVALID_EXTENSION))]
+    assert [told[:3] for told in world.received()] == [("error", 2, int(ErrorCode.INVALID_EXTENSION))]
     assert world.archive.stop_position(0) == 64
     image.is_closed = True
     world.run()

@@ -36,9 +36,9 @@ def test_an_image_becomes_a_recording_with_the_images_own_values() -> None:
     (subscription,) = world.client.subscriptions
     assert (subscription.channel, subscription.stream_id) == (f"aeron-spy:{CHANNEL}|alias=prices", STREAM)
     world.arrive(join_position=96)
-    assert world.told() == []
+    assert world.received() == []
     world.run()
-    assert world.told() == [("START", 11, 0, 100, 96)]
+    assert world.received() == [("START", 11, 0, 100, 96)]
     recording = world.archive.recording(0)
     assert (recording.start_position, recording.stop_position, recording.state) == (96, None, "VALID")
     assert (recording.session_id, recording.stream_id) == (SESSION, STREAM)
@@ -84,7 +84,7 @@ def test_each_image_of_a_subscription_is_a_recording() -> None:
     first.blocks.append(frame(0, b"one") + frame(64, b"two"))
     second.blocks.append(frame(0, b"ten", session=5))
     world.run(2)
-    assert world.told() == [("START", 1, 0, 100, 0), ("START", 1, 1, 100, 0)]
+    assert world.received() == [("START", 1, 0, 100, 0), ("START", 1, 1, 100, 0)]
     assert messages(world) == {0: [b"one", b"two"], 1: [b"ten"]}
     assert [world.service.recording_position(i) for i in (0, 1, 2)] == [128, 64, -1]
     assert [world.service.recorded_position(i) for i in (0, 1, 2)] == [128, 64, None]
@@ -121,7 +121,7 @@ def test_what_comes_after_a_stop_is_not_recorded() -> None:
     world.service.stop_by_channel(world.asker, 2, STREAM, CHANNEL)
     world.arrive(0, session_id=5)
     world.run(2)
-    assert world.told() == []
+    assert world.received() == []
     assert world.archive.recordings() == []
 
 
@@ -137,7 +137,7 @@ def test_an_image_is_recorded_to_its_end() -> None:
     world.run(2)
     assert world.service.is_active(0)
     world.run()
-    assert world.told() == [("START", 1, 0, 100, 0), ("STOP", 1, 0, 100, 128)]
+    assert world.received() == [("START", 1, 0, 100, 0), ("STOP", 1, 0, 100, 128)]
     assert world.archive.stop_position(0) == 128
     assert not world.service.is_active(0)
     (counter,) = world.client.counters
@@ -153,7 +153,7 @@ def test_an_image_that_is_gone_at_once_is_an_empty_recording() -> None:
     world.start()
     world.arrive(join_position=64, is_closed=True)
     world.run()
-    assert world.told() == [("START", 1, 0, 100, 64), ("STOP", 1, 0, 100, 64)]
+    assert world.received() == [("START", 1, 0, 100, 64), ("STOP", 1, 0, 100, 64)]
 
 
 @pytest.mark.parametrize("by", ["channel", "subscription"])
@@ -163,16 +163,16 @@ def test_a_stop_ends_all_recordings_of_a_subscription_at_the_next_cycle(by: str)
     for session in (4, 5):
         world.arrive(session_id=session).blocks.append(frame(0, b"one", session=session))
     world.run()
-    world.told()
+    world.received()
     if by == "channel":
         assert world.service.stop_by_channel(world.asker, 2, STREAM, CHANNEL) == 0
     else:
         assert world.service.stop_subscription(world.asker, 2, subscription_id) == 0
-    assert world.told() == []
+    assert world.received() == []
     assert world.service.is_active(0)
     assert not world.client.subscriptions[0].is_closed
     world.run()
-    assert world.told() == [("STOP", 1, 0, 100, 64), ("STOP", 1, 1, 100, 64)]
+    assert world.received() == [("STOP", 1, 0, 100, 64), ("STOP", 1, 1, 100, 64)]
     assert world.client.subscriptions[0].is_closed
     assert all(counter.is_closed for counter in world.client.counters)
     world.start()
@@ -189,14 +189,14 @@ def test_a_stop_by_identity_ends_one_recording_and_takes_no_further_image() -> N
     world.run()
     other.blocks.append(frame(0, b"on", session=5))
     world.run()
-    assert [event[0:3:2] for event in world.told()] == [("START", 0), ("START", 1), ("STOP", 0)]
+    assert [event[0:3:2] for event in world.received()] == [("START", 0), ("START", 1), ("STOP", 0)]
     assert world.service.recording_position(1) == 64
     assert world.service.stop_by_identity(world.asker, 3, 0) == 0  # it is not active any more
     assert not world.client.subscriptions[0].is_closed
     assert world.service.stop_by_identity(world.asker, 3, 1) == 0  # the subscription was stopped before
     world.run()
     assert world.client.subscriptions[0].is_closed
-    assert world.told()[-1] == ("STOP", 1, 1, 100, 64)
+    assert world.received()[-1] == ("STOP", 1, 1, 100, 64)
 
 
 def test_with_auto_stop_the_first_end_is_that_of_all() -> None:
@@ -207,7 +207,7 @@ def test_with_auto_stop_the_first_end_is_that_of_all() -> None:
     world.run()
     first.is_end_of_stream = True
     world.run(2)
-    assert [event[0:3:2] for event in world.told()] == [("START", 0), ("START", 1), ("STOP", 0), ("STOP", 1)]
+    assert [event[0:3:2] for event in world.received()] == [("START", 0), ("START", 1), ("STOP", 0), ("STOP", 1)]
     assert world.client.subscriptions[0].is_closed
     world.start()
 
@@ -219,20 +219,20 @@ def test_an_extension_goes_on_in_the_same_files() -> None:
     world.run()
     world.service.stop_by_channel(world.asker, 2, STREAM, IPC)
     world.run()
-    world.told()
+    world.received()
     world.asker.session_id = 78
     assert world.extend(0, 12) == 101
     image = world.arrive(join_position=64, session_id=5)
     image.blocks.append(frame(64, b"two", session=5))
     world.run()
-    assert world.told() == [("EXTEND", 12, 0, 101, 64)]
+    assert world.received() == [("EXTEND", 12, 0, 101, 64)]
     assert world.client.counters[-1].key[8:12] == struct.pack("<i", 5)
     recording = world.archive.recording(0)
     assert (recording.start_position, recording.stop_position, recording.session_id) == (0, None, 5)
     assert struct.unpack_from("<qq", world.archive.catalog.entry(0).body)[:2] == (78, 12)
     image.is_closed = True
     world.run()
-    assert world.told() == [("STOP", 12, 0, 101, 128)]
+    assert world.received() == [("STOP", 12, 0, 101, 128)]
     assert messages(world) == {0: [b"one", b"two"]}
 
 
@@ -245,7 +245,7 @@ def test_the_end_of_a_service_is_that_of_its_recordings() -> None:
     image.blocks.append(frame(64, b"late"))
     world.service.close()
     world.service.close()
-    assert world.told() == [("START", 1, 0, 100, 0), ("STOP", 1, 0, 100, 64)]
+    assert world.received() == [("START", 1, 0, 100, 0), ("STOP", 1, 0, 100, 64)]
     assert world.client.subscriptions[0].is_closed
     assert world.client.counters[0].is_closed
     world.archive.close()
@@ -262,7 +262,7 @@ def test_after_an_abort_the_folder_is_recovered_when_it_is_opened() -> None:
     world.service.abort()
     world.service.close()
     world.archive.close()
-    assert world.told() == [("START", 1, 0, 100, 0)]
+    assert world.received() == [("START", 1, 0, 100, 0)]
     with opened(world.storage) as again:
         assert len(again.recovered) == 1
         assert again.stop_position(0) == 64
@@ -297,9 +297,9 @@ def test_a_full_disk_ends_one_recording_at_its_last_whole_block(monkeypatch: pyt
     first.blocks.append(frame(64, b"two", session=4))
     second.blocks.append(frame(64, b"two", session=5))
     storage.faults = WriteFaults(fail_at=storage.operation_count, operations=frozenset({"write"}))
-    world.told()
+    world.received()
     world.run(2)
-    error, stop = world.told()
+    error, stop = world.received()
     assert error == ("error", 11, 11, "can't write 0-0.rec: no space left on device")
     assert stop == ("STOP", 11, 0, 100, 64)
     assert [type(error) for error in world.errors] == [WriteFailed]
@@ -321,7 +321,7 @@ def test_another_fault_of_the_disk_has_no_code_of_its_own_unless_little_space_is
         storage.operation_count = 0
         world.usable_space = usable
         world.run()
-        assert world.told()[1] == ("error", 11, code, "can't write 0-0.rec: input/output error")
+        assert world.received()[1] == ("error", 11, code, "can't write 0-0.rec: input/output error")
 
 
 def test_a_position_is_published_only_when_it_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,9 +333,9 @@ def test_a_position_is_published_only_when_it_is_on_disk(monkeypatch: pytest.Mon
     assert world.client.counters[0].value == 64
     image.blocks.append(frame(64, b"two"))
     storage.faults = WriteFaults(fail_at=storage.operation_count, operations=frozenset({"sync"}), error=5)
-    world.told()
+    world.received()
     world.run()
-    assert [event[0] for event in world.told()] == ["error", "STOP"]
+    assert [event[0] for event in world.received()] == ["error", "STOP"]
     assert world.client.counters[0].value == 64
     assert world.archive.stop_position(0) == 64
     assert messages(world) == {0: [b"one"]}
@@ -348,7 +348,7 @@ def test_a_segment_that_is_there_already_ends_the_recording_before_it() -> None:
     image = world.arrive()
     image.blocks += [frame(0, bytes(TERM // 2 - 32)) + frame(TERM // 2, bytes(TERM // 2 - 32)), frame(TERM, b"more")]
     world.run(3)
-    told = world.told()
+    told = world.received()
     assert told[1][:3] == ("error", 1, 0)
     assert f"0-{TERM}.rec" in told[1][3]
     assert told[2] == ("STOP", 1, 0, 100, TERM)
@@ -361,7 +361,7 @@ def test_a_frame_of_another_stream_is_not_recorded() -> None:
     image = world.arrive()
     image.blocks += [frame(0, b"one"), frame(64, b"two", session=1)]
     world.run(2)
-    error = world.told()[1]
+    error = world.received()[1]
     assert error[:3] == ("error", 1, 0)
     assert "session_id 1" in error[3]
     assert world.archive.stop_position(0) == 64
@@ -373,7 +373,7 @@ def test_a_recording_without_a_counter_is_ended_and_the_client_is_told() -> None
     world.arrive(join_position=64)
     world.client.refusal = RegistrationRefused.of("add-counter", 0, "no more counters")
     world.run()
-    (told,) = world.told()
+    (told,) = world.received()
     assert told[:3] == ("error", 11, 0)
     assert "no more counters" in told[3]
     assert world.archive.stop_position(0) == 64
@@ -388,7 +388,7 @@ def broken_at_its_end(monkeypatch: pytest.MonkeyPatch) -> tuple[World, FaultyWri
     image = world.arrive()
     image.blocks.append(frame(0, b"one"))
     world.run()
-    world.told()
+    world.received()
     image.is_closed = True
     storage.faults = WriteFaults(
         fail_at=storage.operation_count, count=1 << 40, operations=frozenset({"write"}), error=5
@@ -401,7 +401,7 @@ def test_a_stop_position_that_cannot_be_written_is_tried_again_until_it_can(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world, storage = broken_at_its_end(monkeypatch)
-    assert [event[0] for event in world.told()] == ["error"]
+    assert [event[0] for event in world.received()] == ["error"]
     assert world.service.is_active(0)
     assert world.service.recorded_position(0) == 64
     assert world.client.counters[0].is_closed
@@ -414,10 +414,10 @@ def test_a_stop_position_that_cannot_be_written_is_tried_again_until_it_can(
         for tenth in range(10):
             world.service.do_work(second * NS_PER_S + tenth * NS_PER_S // 10)
         assert len(storage.failed) - failed <= 1, "one attempt a second"
-    assert world.told() == []
+    assert world.received() == []
     storage.faults = WriteFaults()
     world.service.do_work(5 * NS_PER_S)
-    assert world.told() == [("STOP", 1, 0, 100, 64)]
+    assert world.received() == [("STOP", 1, 0, 100, 64)]
     assert world.archive.stop_position(0) == 64
     assert not world.service.is_active(0)
     lines = [record.getMessage() for record in caplog.records]
@@ -483,9 +483,9 @@ def test_what_could_not_be_cut_off_is_cut_off_before_the_stop_position_is_writte
 
 def test_a_stop_position_that_is_never_written_is_left_to_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     world, storage = broken_at_its_end(monkeypatch)
-    world.told()
+    world.received()
     world.service.close()
-    assert world.told() == []
+    assert world.received() == []
     storage.faults = WriteFaults()
     world.archive.abandon()
     with opened(world.storage) as again:
@@ -496,13 +496,13 @@ def test_a_recording_that_waits_for_its_stop_is_given_up_when_the_folder_has_ano
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world, storage = broken_at_its_end(monkeypatch)
-    world.told()
+    world.received()
     storage.faults = WriteFaults()
     world.archive._ownership.leave()
     for second in range(3):
         world.service.do_work(second * NS_PER_S)
     assert not world.service.is_active(0)
-    assert world.told() == []
+    assert world.received() == []
     assert world.archive.catalog.recording(0).stop_position is None
 
 
@@ -520,7 +520,7 @@ def test_a_recording_without_a_counter_whose_stop_cannot_be_written_is_stopped_l
 
     monkeypatch.setattr(world.archive.catalog, "set_stop", fail)
     world.run()
-    assert [each[:2] for each in world.told()] == [("error", 11)]
+    assert [each[:2] for each in world.received()] == [("error", 11)]
     assert world.service.is_active(0)
     monkeypatch.setattr(world.archive.catalog, "set_stop", stop)
     world.service.do_work(2 * NS_PER_S)
@@ -536,7 +536,7 @@ def test_recordings_end_when_the_folder_has_another_owner() -> None:
     world.archive._ownership.leave()
     image.blocks.append(frame(0, b"one"))
     world.run()
-    assert [event[:3] for event in world.told()] == [("START", 11, 0), ("error", 11, 0)]
+    assert [event[:3] for event in world.received()] == [("START", 11, 0), ("error", 11, 0)]
     assert not world.service.is_active(0)
     assert world.client.counters[0].is_closed
     assert world.archive.catalog.recording(0).stop_position is None

@@ -175,8 +175,8 @@ class World:
         """Let the time to connect pass."""
         self.now_ns += 6 * NS_PER_S
 
-    def told(self) -> list[Any]:
-        """What the client was told since the last call."""
+    def received(self) -> list[Any]:
+        """What the client has received since the last call."""
         sent, self.asker.sent = self.asker.sent, []
         return sent
 

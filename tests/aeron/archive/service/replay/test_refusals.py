@@ -117,7 +117,7 @@ def test_a_deletion_at_the_recordings_end(world: World) -> None:
 def test_a_channel_that_the_driver_refuses(world: World) -> None:
     world.ask(channel="aeron:udp?endpoint=nowhere")
     world.until(lambda: bool(world.asker.sent))
-    ((kind, correlation_id, code, text),) = world.told()
+    ((kind, correlation_id, code, text),) = world.received()
     assert (kind, correlation_id, code) == ("error", 1, 0)
     assert text.startswith("failed to create replay publication: ")
     assert len(world.service) == 0
@@ -126,11 +126,11 @@ def test_a_channel_that_the_driver_refuses(world: World) -> None:
 def test_no_subscriber_in_time(world: World) -> None:
     stream_id = world.ask()
     world.until(lambda: bool(world.asker.sent))
-    ((kind, _, replay_session_id),) = world.told()
+    ((kind, _, replay_session_id),) = world.received()
     assert kind == "ok"
     world.late()
     world.work()
-    ((kind, correlation_id, code, text),) = world.told()
+    ((kind, correlation_id, code, text),) = world.received()
     assert (kind, correlation_id, code) == ("error", 1, 0)
     assert text.startswith("no connection established for replayChannel=aeron:ipc?")
     end = f"replayStreamId={stream_id}, recordingId=0, replaySessionId={replay_session_id}, segmentFile=0-0.rec"
@@ -142,7 +142,7 @@ def test_no_subscriber_in_time(world: World) -> None:
 def test_a_position_inside_a_frame(world: World) -> None:
     world.ask(position=START + 32)
     world.until(lambda: bool(world.asker.sent))
-    ((kind, _, code, text),) = world.told()
+    ((kind, _, code, text),) = world.received()
     place = "128 (segmentFilePosition=0, segmentOffset=0, termOffset=128, frameOffset=0)"
     assert (kind, code) == ("error", 16)
     assert text.startswith(f"replayPosition={place} does not point to a valid frame, recordingId=0, replaySessionId=")
@@ -153,7 +153,7 @@ def test_a_file_that_ends_before_the_position(world: World) -> None:
         file.truncate(START + 160 + 31)
     world.ask(position=START + 160)
     world.until(lambda: bool(world.asker.sent))
-    ((kind, _, code, text),) = world.told()
+    ((kind, _, code, text),) = world.received()
     assert (kind, code) == ("error", 0)
     assert text.startswith("failed to read fragment header, recordingId=0, replaySessionId=")
 
@@ -162,7 +162,7 @@ def test_a_segment_file_that_is_gone(world: World) -> None:
     (world.folder / "0-0.rec").unlink()
     world.ask()
     world.until(lambda: bool(world.asker.sent))
-    ((kind, _, code, text),) = world.told()
+    ((kind, _, code, text),) = world.received()
     assert (kind, code) == ("error", 0)
     assert text.startswith("recording segment file not created, recordingId=0")
 
@@ -186,7 +186,7 @@ def test_damage_is_told(world: World, spoil: bytes | None, expected: str) -> Non
         path.write_bytes(data)
     world.replay()
     world.until(lambda: len(world.asker.sent) == 2)
-    ok, (kind, correlation_id, code, text) = world.told()
+    ok, (kind, correlation_id, code, text) = world.received()
     assert ok[0] == "ok"
     assert (kind, correlation_id, code) == ("error", 1, 0)
     assert text.startswith(expected)
@@ -198,7 +198,7 @@ def test_a_wrong_checksum(replay_driver: RunningDriver, tmp_path: Path) -> None:
     world.record(MESSAGES, session_id=77)
     world.replay()
     world.until(lambda: len(world.asker.sent) == 2)
-    text = world.told()[1][3]
+    text = world.received()[1][3]
     assert text.startswith("CRC checksum mismatch at position=0 (segmentFilePosition=0, segmentOffset=0, ")
     assert ": recorded checksum=77, computed checksum=" in text
     world.close()

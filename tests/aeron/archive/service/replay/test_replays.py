@@ -14,7 +14,7 @@ from tests.aeron.archive.service.replay.replay_world import SEGMENT, World, mess
 def ok_of(world: World, correlation_id: int = 1) -> int:
     """The replay session id that the client was told."""
     world.until(lambda: bool(world.asker.sent))
-    ((kind, asked, replay_session_id),) = world.told()
+    ((kind, asked, replay_session_id),) = world.received()
     assert (kind, asked) == ("ok", correlation_id)
     return int(replay_session_id)
 
@@ -30,7 +30,7 @@ def test_a_recording_is_replayed_to_its_end(world: World) -> None:
     assert replay_session_id >> 32 == 1
     assert world.service.replays_of(0) == []
     assert world.archive.replays.positions_of(0) == []
-    assert (world.told(), world.errors) == ([], [])
+    assert (world.received(), world.errors) == ([], [])
 
 
 @pytest.mark.parametrize("file_io_max_length", [1408, 1440, 5000])
@@ -179,7 +179,7 @@ def test_a_stopped_replay_is_revoked(world: World) -> None:
     world.service.stop(replay_session_id)
     world.until(lambda: bool(player.ends))
     assert player.ends == [True]
-    assert (len(world.service), world.told(), world.errors) == (0, [], [])
+    assert (len(world.service), world.received(), world.errors) == (0, [], [])
 
 
 def test_all_replays_of_a_recording_or_of_all_are_stopped(world: World) -> None:
@@ -221,5 +221,5 @@ def test_a_replay_that_is_stopped_before_it_began_is_refused(world: World) -> No
     world.ask()
     world.service.end_replays_of(0)
     world.work()
-    assert world.told() == [("error", 1, 0, "replay aborted")]
+    assert world.received() == [("error", 1, 0, "replay aborted")]
     assert len(world.service) == 0

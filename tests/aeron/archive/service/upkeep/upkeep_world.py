@@ -84,7 +84,7 @@ class Maintained:
                 session.close()
         return done
 
-    def told(self) -> list[Any]:
+    def received(self) -> list[Any]:
         sent, self.asker.sent = self.asker.sent, []
         return sent
 
